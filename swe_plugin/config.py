@@ -1,0 +1,240 @@
+"""Schema of the ``swe:`` section, the only configuration that is ours; every other key is verl's.
+
+Dataclasses are the schema (types, defaults, one docstring per field); OmegaConf merges and checks.
+Precedence, low to high: these defaults, recipe YAML, user YAML, command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
+
+from swe_plugin.errors import ConfigError
+
+__all__ = [
+    "DemoConfig",
+    "EnvironmentConfig",
+    "FailureConfig",
+    "GradingConfig",
+    "OutputConfig",
+    "PolicyConfig",
+    "ScaffoldConfig",
+    "SlotsConfig",
+    "SweConfig",
+    "load_config",
+]
+
+
+@dataclass
+class EnvironmentConfig:
+    """Where agent commands run."""
+
+    backend: str = "sandbox"
+    """Registered environment backend."""
+    memory_mib: int = 512
+    """Memory limit of one environment, its file changes on tmpfs included."""
+    pids: int = 128
+    """Process and thread limit of one environment."""
+    cpus: float = 1.0
+    """CPU limit of one environment, in cores."""
+    disk_mib: int = 256
+    """Limit of what one environment may write."""
+    output_bytes: int = 1048576
+    """Bytes kept of each output stream of one command."""
+    start_timeout_s: float = 60.0
+    """Wall-clock limit of one start."""
+    network: str = "none"
+    """`none` (own loopback only) or `full`."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment variables of the agent, added to the allow-listed ones."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the chosen backend."""
+
+
+@dataclass
+class SlotsConfig:
+    """Capacities of one node. Gradings have their own slots, so that they cannot be starved."""
+
+    start: int = 4
+    """Environments starting at once."""
+    running: int = 256
+    """Agent environments alive at once."""
+    grading: int = 4
+    """Gradings at once."""
+
+
+@dataclass
+class ScaffoldConfig:
+    """The agent."""
+
+    name: str = "bash"
+    """Registered scaffold."""
+    action: str = "fenced"
+    """How an action is written: `fenced` (one bash block) or `tools` (the model's own tool calls)."""
+    max_turns: int = 30
+    """Assistant turns per rollout."""
+    max_format_errors: int = 3
+    """Answers in a row in which no action could be read before the rollout ends."""
+    wall_clock_s: float = 1800.0
+    """Time of the agent in one rollout, waiting for the model included."""
+    command_timeout_s: float = 60.0
+    """Time of one command."""
+    observation_chars: int = 10000
+    """Characters of a command's output that the model sees; the middle is cut and the cut is announced."""
+    system_prompt: str = "default"
+    """Name of a bundled template, or path of a jinja file."""
+    instance_prompt: str = "default"
+    """Name of a bundled template, or path of a jinja file."""
+    observation_prompt: str = "default"
+    """Name of a bundled template, or path of a jinja file."""
+    format_error_prompt: str = "default"
+    """Name of a bundled template, or path of a jinja file."""
+
+
+@dataclass
+class PolicyConfig:
+    """How the policy is asked. Sampling itself (temperature, top_p, lengths) is verl's configuration."""
+
+    max_turn_tokens: int = 0
+    """Tokens of one answer; 0: whatever is left of the response length."""
+    max_attempts: int = 3
+    """Calls of the inference server for one answer before the rollout is given up."""
+    chat_template: str = ""
+    """Path of a jinja chat template that replaces the tokenizer's; empty keeps it."""
+    concurrency: int = 256
+    """Calls in flight per worker (vLLM servers queue what is above their limit)."""
+
+
+@dataclass
+class GradingConfig:
+    """How patches become rewards."""
+
+    grader: str = "tests"
+    """Registered grader."""
+    cache: bool = True
+    """Reuse the grade of an identical (task, patch) pair."""
+    max_attempts: int = 2
+    """Gradings of one patch before it counts as ungradable."""
+
+
+@dataclass
+class FailureConfig:
+    """What happens when infrastructure fails (docs/failures.md)."""
+
+    max_attempts: int = 2
+    """Environments tried for one rollout."""
+    min_survivors: int = 2
+    """Members a group needs; below it the whole group is dropped."""
+    breaker_failures: int = 32
+    """Rollouts that fail in a row, over all groups, before the run stops with the reason."""
+    watchdog_s: float = 60.0
+    """Seconds after which the prompts of a dead agent-loop worker count as failed."""
+
+
+@dataclass
+class OutputConfig:
+    """What a run leaves on disk."""
+
+    dir: str = "outputs"
+    """Directory of run directories."""
+    run: str = ""
+    """Name of this run's directory; empty: made from the time."""
+    trajectories: bool = True
+    """Write one directory per rollout."""
+
+
+@dataclass
+class DemoConfig:
+    """The embedded demo: generated tasks and a tiny model, both made on first use and cached."""
+
+    enabled: bool = False
+    """Make tasks and model before training and point verl's data and model keys at them."""
+    seed: int = 0
+    """Seed of task generation, warm start and training order."""
+
+
+@dataclass
+class SweConfig:
+    """The ``swe:`` section."""
+
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    slots: SlotsConfig = field(default_factory=SlotsConfig)
+    scaffold: ScaffoldConfig = field(default_factory=ScaffoldConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    grading: GradingConfig = field(default_factory=GradingConfig)
+    failure: FailureConfig = field(default_factory=FailureConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)
+    demo: DemoConfig = field(default_factory=DemoConfig)
+    overlap: str = "off"
+    """`off`; `prewarm` and `async` are reserved."""
+    plugins: list[str] = field(default_factory=list)
+    """Plugins this run needs: a missing or broken one stops it."""
+
+
+def load_config(section: Mapping[str, Any] | DictConfig | None) -> SweConfig:
+    """Check a ``swe:`` section against the schema and fill in defaults.
+
+    Raises:
+        ConfigError: unknown key (with the nearest known one), wrong type, or limits that contradict.
+    """
+    given = section if isinstance(section, DictConfig) else OmegaConf.create(dict(section or {}))
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(SweConfig), given)
+        config = OmegaConf.to_object(merged)
+    except ConfigKeyError as error:
+        key = str(error.full_key or error.key)
+        raise ConfigError(f"swe.{key}", OmegaConf.select(given, key), _did_you_mean(key)) from error
+    except OmegaConfBaseException as error:
+        key = str(error.full_key or error.key)
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"swe.{key}", OmegaConf.select(given, key), reason) from error
+    assert isinstance(config, SweConfig)
+    _check_limits(config)
+    return config
+
+
+def _did_you_mean(key: str) -> str:
+    known = sorted(_keys(OmegaConf.structured(SweConfig)))
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"unknown key; did you mean swe.{near[0]}?" if near else "unknown key; see docs/configuration.md"
+
+
+def _keys(node: DictConfig, prefix: str = "") -> list[str]:
+    keys: list[str] = []
+    for name in node:
+        path = f"{prefix}{name}"
+        child = node._get_node(name)
+        keys += [path, *_keys(child, f"{path}.")] if isinstance(child, DictConfig) else [path]
+    return keys
+
+
+def _check_limits(config: SweConfig) -> None:
+    scaffold = config.scaffold
+    if scaffold.command_timeout_s > scaffold.wall_clock_s:
+        raise ConfigError(
+            "swe.scaffold.command_timeout_s",
+            scaffold.command_timeout_s,
+            f"must not exceed swe.scaffold.wall_clock_s={scaffold.wall_clock_s}",
+        )
+    for key, value in {
+        "swe.scaffold.max_turns": scaffold.max_turns,
+        "swe.failure.max_attempts": config.failure.max_attempts,
+        "swe.grading.max_attempts": config.grading.max_attempts,
+        "swe.slots.start": config.slots.start,
+        "swe.slots.running": config.slots.running,
+        "swe.slots.grading": config.slots.grading,
+    }.items():
+        if value < 1:
+            raise ConfigError(key, value, "must be at least 1")
+    for key, text, known in (
+        ("swe.environment.network", config.environment.network, ("none", "full")),
+        ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
+        ("swe.overlap", config.overlap, ("off",)),
+    ):
+        if text not in known:
+            raise ConfigError(key, text, f"must be one of {', '.join(known)}")

@@ -1,0 +1,152 @@
+"""What an environment is: a started, isolated, single-use workspace in which commands run.
+
+Every backend implements `Environment` and passes `swe_plugin.environments.conformance`. Failures follow
+one rule: a command that fails or times out is a *result*; an environment that is gone *raises*.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from swe_plugin.types import ExecResult, Image
+
+__all__ = ["Environment", "EnvironmentLimits", "EnvironmentSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentLimits:
+    """Bounds of one environment. A backend that cannot hold one says so in its probe."""
+
+    memory_mib: int = 512
+    pids: int = 128
+    cpus: float = 1.0
+    disk_mib: int = 256
+    output_bytes: int = 1 << 20
+    """Per stream and command; the middle is dropped beyond it."""
+    start_timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """What to start.
+
+    Attributes:
+        image: where the file system comes from.
+        limits: resource bounds.
+        env: the agent's environment variables, complete: nothing of the caller's environment is added.
+        network: ``none`` (loopback of its own only) or ``full``.
+        label: instance and session, for leases and logs.
+        options: backend-specific settings (``swe.environment.options``).
+    """
+
+    image: Image
+    limits: EnvironmentLimits = field(default_factory=EnvironmentLimits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    network: str = "none"
+    label: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Environment(abc.ABC):
+    """A workspace that is started once, used, and stopped; it cannot be started again.
+
+    Usable as ``async with``. All methods may be cancelled at any await; after a cancelled `exec` or
+    `shell` the command's processes are dead. One caller at a time may use `shell`; `exec` is reentrant.
+    """
+
+    spec: EnvironmentSpec
+
+    @abc.abstractmethod
+    async def start(self) -> None:
+        """Make the environment ready for its first command.
+
+        Raises:
+            EnvironmentStartError: not ready within ``limits.start_timeout_s``, or the image is unusable;
+                nothing is left behind.
+        """
+
+    @abc.abstractmethod
+    async def stop(self) -> None:
+        """Remove every trace. Idempotent, safe after a failed start, never raises for a dead environment."""
+
+    @abc.abstractmethod
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        """Run one command in a fresh process (no state shared with `shell`).
+
+        Args:
+            argv: program and arguments, no shell involved.
+            cwd: absolute directory inside; default ``image.workdir``.
+            env: added to ``spec.env``.
+            timeout_s: after it the command's whole process tree is killed and partial output returned.
+            stdin: fed, then closed.
+
+        Raises:
+            EnvironmentUnavailable: the environment is dead.
+        """
+
+    @abc.abstractmethod
+    async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
+        """Run a script in the agent's persistent bash: cwd and variables survive between calls.
+
+        stderr is interleaved with stdout, as on a terminal. stdin is empty. A script that ends the shell
+        (`exit`, `exec`) or has to be killed costs the shell's variables, not the environment.
+
+        Raises:
+            EnvironmentUnavailable: the environment is dead.
+        """
+
+    @abc.abstractmethod
+    async def read_file(self, path: str) -> bytes:
+        """Content of a regular file inside.
+
+        Raises:
+            FileNotFoundError: no such file.
+            EnvironmentUnavailable: the environment is dead.
+        """
+
+    @abc.abstractmethod
+    async def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
+        """Write a file inside, creating parent directories; symlinks are followed inside only.
+
+        Raises:
+            OSError: it cannot be written (disk limit, a directory is in the way).
+            EnvironmentUnavailable: the environment is dead.
+        """
+
+    @abc.abstractmethod
+    async def upload(self, source: Path, target: str) -> None:
+        """Copy a local file or tree to `target` inside (modes and symlinks kept)."""
+
+    @abc.abstractmethod
+    async def download(self, source: str, target: Path) -> None:
+        """Copy a file or tree from inside to the local `target`; entries that would escape it are refused."""
+
+    @abc.abstractmethod
+    async def is_alive(self) -> bool:
+        """Whether commands can run now. Never raises."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()

@@ -1,0 +1,87 @@
+"""Where environments come from: `EnvironmentPool` starts them within a node's capacities."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.errors import EnvironmentStartError
+
+__all__ = ["EnvironmentPool", "Lease", "Slots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Capacities of one pool. `running` and `grading` are separate, so that neither starves the other."""
+
+    start: int = 4
+    running: int = 256
+    grading: int = 4
+
+
+@dataclass(slots=True)
+class Lease:
+    """A started environment and what it cost: seconds waited for a slot, seconds to start."""
+
+    environment: Environment
+    wait_s: float
+    start_s: float
+
+
+class EnvironmentPool:
+    """Starts single-use environments and guarantees that each is stopped.
+
+    Args:
+        factory: builds an unstarted environment of the chosen backend from a spec.
+        slots: capacities.
+    """
+
+    def __init__(self, factory: Callable[[EnvironmentSpec], Environment], slots: Slots) -> None:
+        self._factory = factory
+        self._start = asyncio.Semaphore(slots.start)
+        self._use = {"running": asyncio.Semaphore(slots.running), "grading": asyncio.Semaphore(slots.grading)}
+        self._in_use = 0
+
+    @property
+    def in_use(self) -> int:
+        """Environments started and not yet stopped."""
+        return self._in_use
+
+    @asynccontextmanager
+    async def lease(self, spec: EnvironmentSpec, *, purpose: str = "running") -> AsyncIterator[Lease]:
+        """Start an environment; stop it when the block ends, however it ends.
+
+        Args:
+            spec: what to start.
+            purpose: which capacity it draws from, ``running`` or ``grading``.
+
+        Raises:
+            EnvironmentStartError: it did not become ready.
+        """
+        asked = time.perf_counter()
+        async with self._use[purpose]:
+            environment = self._factory(spec)
+            try:
+                async with self._start:
+                    began = time.perf_counter()
+                    await self._start_in_time(environment, spec)
+                self._in_use += 1
+                try:
+                    yield Lease(environment, began - asked, time.perf_counter() - began)
+                finally:
+                    self._in_use -= 1
+            finally:
+                await asyncio.shield(environment.stop())
+
+    @staticmethod
+    async def _start_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
+        limit = spec.limits.start_timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                await environment.start()
+        except TimeoutError as error:
+            raise EnvironmentStartError(f"{spec.label}: not ready after {limit:g} s") from error

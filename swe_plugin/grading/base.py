@@ -1,0 +1,28 @@
+"""What a grader is: it judges one patch in an environment the agent has never touched."""
+
+from __future__ import annotations
+
+import abc
+
+from swe_plugin.environments.base import Environment
+from swe_plugin.types import Grade, Task
+
+__all__ = ["Grader"]
+
+
+class Grader(abc.ABC):
+    """One per worker; holds no per-rollout state."""
+
+    @abc.abstractmethod
+    async def grade(self, task: Task, patch: str, environment: Environment) -> Grade:
+        """Apply `patch` to a fresh, started `environment` and judge it.
+
+        Raises:
+            GraderError: the verdict says nothing about the patch (a broken test harness, a time-out of the
+                harness itself); the caller may retry in another environment.
+            EnvironmentUnavailable: the environment died.
+        """
+
+    @abc.abstractmethod
+    def reward(self, task: Task, grade: Grade) -> float:
+        """Scalar reward of a grade."""

@@ -1,0 +1,326 @@
+"""The vocabulary: what a task, an image, a segment, a grade and a rollout result are.
+
+Plain data without behaviour that needs a heavy import. Everything here can be pickled to a Ray
+worker; `Task` also round-trips through JSON because it travels in a dataset column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "AttemptFailure",
+    "ExecResult",
+    "Grade",
+    "GradingSpec",
+    "Image",
+    "Message",
+    "Reply",
+    "RolloutResult",
+    "Segment",
+    "Span",
+    "StopReason",
+    "Task",
+    "TestStatus",
+    "ToolCall",
+    "Turn",
+]
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended. What follows from each is decided in one place, `rollout.outcome`."""
+
+    SUBMITTED = "submitted"
+    """The agent handed its work in."""
+    STOPPED = "stopped"
+    """The agent ended without handing in (its last turn had nothing left to do)."""
+    MAX_TURNS = "max_turns"
+    CONTEXT_FULL = "context_full"
+    WALL_CLOCK = "wall_clock"
+    FORMAT_ERRORS = "format_errors"
+    ENVIRONMENT_START = "environment_start"
+    ENVIRONMENT_LOST = "environment_lost"
+    MODEL_ERROR = "model_error"
+    GRADER_ERROR = "grader_error"
+    SCAFFOLD_ERROR = "scaffold_error"
+    """A bug in a scaffold or plugin raised: no row, the traceback is in the record."""
+    CANCELLED = "cancelled"
+
+
+class TestStatus(StrEnum):
+    """Status of one test id, in SWE-bench's words."""
+
+    __test__ = False  # not a pytest class
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    ERROR = "ERROR"
+    XFAIL = "XFAIL"
+    MISSING = "MISSING"
+    """The run printed no status for the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an environment starts from; the same value means the same content on every backend.
+
+    Attributes:
+        base: ``host`` (a minimal root made from this machine's bash, coreutils, git and Python),
+            ``rootfs:<dir or tar>``, ``docker:<reference>`` or ``oci:<layout or archive>``.
+        files: text files (path relative to `workdir` -> content) that are written into `workdir` and
+            committed as the only commit of a fresh git repository; empty: `workdir` is the image's own.
+        workdir: absolute path of the repository inside the environment.
+    """
+
+    base: str = "host"
+    files: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/testbed"
+
+
+@dataclass(frozen=True, slots=True)
+class GradingSpec:
+    """How a patch is judged.
+
+    Attributes:
+        command: argv run in `Image.workdir` of the *grading* environment.
+        parser: name of a registered log parser that turns its output into test id -> status.
+        tests: hidden files (path relative to workdir -> content), injected after the patch was applied.
+        fail_to_pass: exact test ids that fail before the fix and must pass.
+        pass_to_pass: exact test ids that must keep passing.
+        timeout_s: wall-clock limit of `command`.
+    """
+
+    command: Sequence[str] = ()
+    parser: str = "status_lines"
+    tests: Mapping[str, str] = field(default_factory=dict)
+    fail_to_pass: Sequence[str] = ()
+    pass_to_pass: Sequence[str] = ()
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem. Frozen; parsed from a dataset row.
+
+    Attributes:
+        instance_id: unique in its dataset, safe as a file name.
+        problem_statement: what the agent is told.
+        repo: repository name, used to split train from held-out.
+        image: what its environments start from.
+        grading: how it is judged; never visible to the agent.
+        base_commit: commit the agent starts from; empty when `image.files` makes the repository.
+        gold_patch: the reference fix (validation and `--policy gold` only), may be empty.
+        prompt_vars: extra variables for prompt templates, e.g. the action menu of the demo.
+        metadata: anything a dataset wants to keep beside the task; must be JSON.
+    """
+
+    instance_id: str
+    problem_statement: str
+    repo: str = ""
+    image: Image = field(default_factory=Image)
+    grading: GradingSpec = field(default_factory=GradingSpec)
+    base_commit: str = ""
+    gold_patch: str = ""
+    prompt_vars: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The task as one JSON object (keys sorted), for a dataset column."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Task:
+        """Inverse of `to_json`.
+
+        Raises:
+            ValueError: not JSON, or keys that are missing or unknown.
+        """
+        raw = json.loads(text)
+        try:
+            return cls(**{**raw, "image": Image(**raw["image"]), "grading": GradingSpec(**raw["grading"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a task: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What one command did.
+
+    Attributes:
+        stdout, stderr: decoded as UTF-8 with replacement, each cut in the middle at the output limit.
+        exit_code: as the shell reports it (128 + n for signal n); -1 when `timed_out`.
+        duration_s: wall-clock seconds.
+        timed_out: the limit ended it; output up to then is kept.
+        truncated: some output was dropped.
+    """
+
+    stdout: str
+    stderr: str = ""
+    exit_code: int = 0
+    duration_s: float = 0.0
+    timed_out: bool = False
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One action the model asked for: tool `name` with `arguments`, and the provider's call id."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. `role` is system, user, assistant or tool."""
+
+    role: str
+    content: str
+    tool_calls: Sequence[ToolCall] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a policy answered.
+
+    Attributes:
+        message: the assistant message, to be appended to the history as it is.
+        truncated: cut by a length limit, whatever the server called it; its action must not be run.
+        n_tokens: sampled tokens (0 for policies without tokens).
+    """
+
+    message: Message
+    truncated: bool = False
+    n_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of tokens ``[start, stop)`` of one segment that belongs to one message or header.
+
+    Attributes:
+        kind: ``prompt``, ``sampled``, ``observation`` or ``glue`` (headers, separators).
+        turn: index of the assistant turn that it is, precedes or follows.
+    """
+
+    start: int
+    stop: int
+    kind: str
+    turn: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """One append-only token stream. All lists have length T.
+
+    Attributes:
+        ids: token ids.
+        mask: 1 on ids that the policy sampled, 0 elsewhere.
+        log_probs: natural log-prob under the sampling policy at the sampling temperature; 0.0 where mask is 0.
+        weight_versions: trainer step of the weights that sampled the id; -1 where mask is 0.
+        spans: consecutive, disjoint, covering [0, T).
+        prompt_length: P, the number of ids before the first sampled one.
+        routed_experts: engine's routing record for MoE models, or None.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    weight_versions: list[int] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    prompt_length: int = 0
+    routed_experts: Any = None
+
+
+@dataclass(slots=True)
+class Grade:
+    """The verdict on one patch.
+
+    Attributes:
+        resolved: every F2P and P2P id has PASSED (or its expected status).
+        statuses: status of each F2P and P2P id.
+        flags: integrity signals, e.g. ``empty_patch``, ``tests_edited``.
+        duration_s: wall-clock seconds of grading (0.0 when cached).
+        cached: taken from the grade cache.
+        log: the tail of the test output.
+    """
+
+    resolved: bool
+    statuses: dict[str, TestStatus] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    cached: bool = False
+    log: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One agent turn: the actions it took and what came back (for the record, not for training).
+
+    Attributes:
+        actions: shell scripts that ran, in order.
+        results: one per action.
+        format_error: why no action could be read, or empty.
+    """
+
+    actions: list[str] = field(default_factory=list)
+    results: list[ExecResult] = field(default_factory=list)
+    format_error: str = ""
+
+
+@dataclass(slots=True)
+class AttemptFailure:
+    """One failed attempt at a rollout or grading.
+
+    Attributes:
+        phase: ``start``, ``agent``, ``patch`` or ``grade``.
+        attempt: counted from 1.
+        error: ``TypeName: message``.
+        traceback: formatted, for the record.
+    """
+
+    phase: str
+    attempt: int
+    error: str
+    traceback: str = ""
+
+
+@dataclass(slots=True)
+class RolloutResult:
+    """Everything one rollout produced.
+
+    Attributes:
+        task: what was attempted.
+        session: index of this sample in its group.
+        stop: why it ended.
+        reward: None when the rollout has no row (see `rollout.outcome`).
+        grade: None when it was not or could not be graded.
+        patch: unified diff against the recorded baseline.
+        messages: the conversation.
+        turns: commands and results.
+        segments: token streams, in order; empty for policies without tokens.
+        timings: phase -> seconds (``wait``, ``start``, ``generate``, ``exec``, ``patch``, ``grade``, ``total``).
+        failures: one per failed attempt.
+        n_format_errors: answers in which no action could be read.
+    """
+
+    task: Task
+    session: int
+    stop: StopReason
+    reward: float | None = None
+    grade: Grade | None = None
+    patch: str = ""
+    messages: list[Message] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+    failures: list[AttemptFailure] = field(default_factory=list)
+    n_format_errors: int = 0

@@ -206,7 +206,7 @@ def _did_you_mean(key: str) -> str:
 
 def _keys(node: DictConfig, prefix: str = "") -> list[str]:
     keys: list[str] = []
-    for name in node:
+    for name in map(str, node):
         path = f"{prefix}{name}"
         child = node._get_node(name)
         keys += [path, *_keys(child, f"{path}.")] if isinstance(child, DictConfig) else [path]

@@ -182,7 +182,8 @@ def load_config(section: Mapping[str, Any] | DictConfig | None) -> SweConfig:
     Raises:
         ConfigError: unknown key (with the nearest known one), wrong type, or limits that contradict.
     """
-    given = section if isinstance(section, DictConfig) else OmegaConf.create(dict(section or {}))
+    plain = OmegaConf.to_container(section, resolve=True) if isinstance(section, DictConfig) else dict(section or {})
+    given = OmegaConf.create(plain)
     try:
         merged = OmegaConf.merge(OmegaConf.structured(SweConfig), given)
         config = OmegaConf.to_object(merged)

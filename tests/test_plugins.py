@@ -82,7 +82,7 @@ def test_a_misspelt_hook_is_reported(installed):
 
 def test_a_plugin_the_run_needs_stops_it_when_broken(installed):
     loaded = installed(("aaa", "no_such_module_anywhere"))
-    with pytest.raises(PluginError, match="aaa.*no_such_module_anywhere"):
+    with pytest.raises(PluginError, match=r"aaa.*no_such_module_anywhere"):
         loaded.require(["aaa"])
     with pytest.raises(PluginError, match="'bbb' is not installed"):
         loaded.require(["bbb"])

@@ -1,0 +1,89 @@
+# From a fresh clone: `make train` (install, then the embedded demo) and `make test`. `make help` lists the rest.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# More options for pip, e.g. PIP_EXTRA="--extra-index-url https://download.pytorch.org/whl/cpu".
+PIP_EXTRA ?=
+# cpu or gpu; found by asking the NVIDIA driver.
+FLAVOUR ?= $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo gpu || echo cpu)
+# More words for `swe-plugin train`, e.g. ARGS="swe.demo.seed=3".
+ARGS ?=
+SEEDS ?= 0 1 2 3 4
+
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_EXTRA)
+INSTALLED := $(VENV)/.installed-$(FLAVOUR)
+DEV := $(VENV)/.installed-dev
+RESULTS := .pytest_cache/results
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test test-unit test-verl lint format docs bench bench-demo clean distclean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || \
+	  { echo "swe-plugin needs Python 3.11 or 3.12; say which: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "making $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "no venv module: on Debian, apt-get install python3.11-venv"; exit 1; }
+
+$(VENV)/.installed-cpu: pyproject.toml .ci/locks/cpu.txt | $(BIN)/python
+	@echo "installing for CPU: 3.7 GB, about two minutes on a fast line"
+	@$(PIP) --no-deps -r .ci/locks/cpu.txt
+	@$(PIP) --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-gpu: pyproject.toml | $(BIN)/python
+	@echo "installing for NVIDIA GPUs: about 10 GB"
+	@$(PIP) -e '.[gpu]'
+	@touch $@
+
+$(DEV): .ci/locks/dev.txt $(INSTALLED)
+	@echo "installing the tools of the test suite"
+	@$(PIP) --no-deps -r .ci/locks/dev.txt
+	@touch $@
+
+install: $(INSTALLED) ## make .venv and install (done by the others where needed)
+
+train: $(INSTALLED) ## install, run the embedded demo, show the result
+	@$(BIN)/swe-plugin train $(ARGS)
+
+test: test-unit test-verl ## install, unit suite (a minute), then real verl runs (minutes)
+
+test-unit: $(DEV) ## the unit suite alone
+	@mkdir -p $(RESULTS)
+	$(BIN)/python -m pytest --junitxml=$(RESULTS)/unit.xml
+
+test-verl: $(DEV) ## the tests that start verl
+	@mkdir -p $(RESULTS)
+	$(BIN)/python -m pytest -m verl --timeout=1800 --junitxml=$(RESULTS)/verl.xml
+
+lint: $(DEV) ## ruff, mypy --strict, import layers, generated docs
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m swe_plugin.cli.docs --check
+
+format: $(DEV) ## ruff format and the fixes ruff is sure of
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: $(INSTALLED) ## regenerate docs/configuration.md and docs/hooks.md
+	$(BIN)/python -m swe_plugin.cli.docs
+
+bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks.bench_rooms
+
+bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
+	$(BIN)/python -m tests.benchmarks.bench_demo $(SEEDS)
+
+clean: ## remove caches, and what a killed run left on this machine
+	@if [ -x $(BIN)/swe-plugin ]; then $(BIN)/swe-plugin clean; fi
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find swe_plugin tests -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove .venv (runs in outputs/ stay)
+	rm -rf $(VENV)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["EnvironmentPool", "Lease", "Slots"]
+__all__ = ["STOP_TIMEOUT_S", "EnvironmentPool", "Lease", "Slots"]
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 30.0
+"""A stop that takes longer is given up and left to the reaper (`environments.leases`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,10 @@ class EnvironmentPool:
 
         Raises:
             EnvironmentStartError: it did not become ready.
+            ValueError: no such purpose.
         """
+        if purpose not in self._use:
+            raise ValueError(f"purpose={purpose!r}: must be one of {', '.join(self._use)}")
         asked = time.perf_counter()
         async with self._use[purpose]:
             environment = self._factory(spec)
@@ -75,7 +85,7 @@ class EnvironmentPool:
                 finally:
                     self._in_use -= 1
             finally:
-                await asyncio.shield(environment.stop())
+                await _to_the_end(environment.stop())
 
     @staticmethod
     async def _start_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
@@ -85,3 +95,24 @@ class EnvironmentPool:
                 await environment.start()
         except TimeoutError as error:
             raise EnvironmentStartError(f"{spec.label}: not ready after {limit:g} s") from error
+
+
+async def _to_the_end(stop: Coroutine[Any, Any, None]) -> None:
+    """Run `stop` to its end even if the caller is cancelled meanwhile; then pass the cancellation on."""
+    task = asyncio.ensure_future(stop)
+    cancelled: asyncio.CancelledError | None = None
+    deadline = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
+    while not task.done():
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            task.cancel()
+            logger.error("an environment did not stop within %g s; the reaper will remove it", STOP_TIMEOUT_S)
+            break
+        try:
+            await asyncio.wait([task], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if task.done() and not task.cancelled() and (error := task.exception()):
+        logger.error("stopping an environment failed; the reaper will remove it", exc_info=error)
+    if cancelled:
+        raise cancelled

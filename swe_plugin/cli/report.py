@@ -1,0 +1,167 @@
+"""The table at the end of a run: what was learned, what it cost, where the evidence lies.
+
+Reads only files of the run directory (`metrics.jsonl`, `baselines.json`), so it works on any run at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from swe_plugin.cli.metrics import CORRELATION, REWARD, STEP_S, Step, held_out, mean_of, read_steps
+
+__all__ = ["BASELINES_FILE", "print_report", "summarize"]
+
+BASELINES_FILE = "baselines.json"
+"""``{"untrained": {"reward": .., "resolved": ..}, "random": {..}}``, measured on the held-out tasks."""
+RESOLVED = "swe/resolved"
+CACHE_HITS = "swe/grade/cache_hit_rate"
+FAILED = "swe/failed"
+_ROWS = 40  # of the table of steps; longer runs are averaged over equal windows
+_PHASES = {
+    "gen": "rollouts",
+    "reward": "reward",
+    "old_log_prob": "old log-probs",
+    "ref": "reference",
+    "values": "values",
+    "adv": "advantages",
+    "update_critic": "critic update",
+    "update_actor": "actor update",
+    "update_weights": "weights to the sampler",
+    "testing": "held-out tasks",
+    "save_checkpoint": "checkpoints",
+}
+
+
+def summarize(run_dir: Path) -> dict[str, Any]:
+    """The report as data (`swe-plugin report --json`).
+
+    Keys: steps, reward_first, reward_last (means of the first and last five steps), held_out_before,
+    held_out_after, correlation_min, cache_hit_rate, failed, seconds (per phase, whole run), baselines,
+    trajectories; values are None where the run has no such measurement.
+
+    Raises:
+        FileNotFoundError: no metrics file in `run_dir`.
+    """
+    steps = read_steps(run_dir)
+    trained = [step for step in steps if step.trained]
+    validated = [rate for step in steps if (rate := held_out(step)) is not None]
+    correlations = [step.values[CORRELATION] for step in trained if CORRELATION in step.values]
+    failed = [step.values[FAILED] for step in trained if FAILED in step.values]
+    return {
+        "steps": len(trained),
+        "reward_first": mean_of(trained[:5], REWARD),
+        "reward_last": mean_of(trained[-5:], REWARD),
+        "held_out_before": validated[0] if steps and held_out(steps[0]) is not None else None,
+        "held_out_after": validated[-1] if len(validated) > 1 else None,
+        "correlation_min": min(correlations, default=None),
+        "cache_hit_rate": mean_of(trained, CACHE_HITS),
+        "failed": sum(failed) if failed else None,
+        "seconds": _seconds(steps),
+        "baselines": _baselines(run_dir),
+        "trajectories": str(run_dir / "step_*") if any(run_dir.glob("step_*")) else None,
+    }
+
+
+def print_report(run_dir: Path | str, console: Console | None = None) -> None:
+    """Print the report of one run.
+
+    Raises:
+        FileNotFoundError: no metrics file in `run_dir`.
+    """
+    run_dir = Path(run_dir)
+    steps = read_steps(run_dir)
+    (console or Console()).print(
+        Group(_step_table(steps), _phase_table(_seconds(steps)), _result_table(run_dir, summarize(run_dir)))
+    )
+
+
+def _seconds(steps: list[Step]) -> dict[str, float]:
+    """Seconds per phase over the whole run, `other` being what verl's step timer saw outside of them."""
+    seconds = {
+        name: total
+        for key, name in _PHASES.items()
+        if (total := sum(step.values.get(f"timing_s/{key}", 0.0) for step in steps))
+    }
+    inside = sum(value for name, value in seconds.items() if name != _PHASES["testing"])
+    other = sum(step.values.get(STEP_S, 0.0) for step in steps) - inside
+    return seconds | ({"other": other} if other > 0 else {})
+
+
+def _baselines(run_dir: Path) -> dict[str, dict[str, float]]:
+    path = run_dir / BASELINES_FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _step_table(steps: list[Step]) -> Table:
+    width = max(1, math.ceil(len(steps) / _ROWS))
+    table = Table(title="steps" if width == 1 else f"steps (means over {width})", title_justify="left")
+    for name in ("step", "reward", "resolved", "held-out", "failed", "seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    before = [step for step in steps if not step.trained]
+    trained = [step for step in steps if step.trained]
+    windows = [trained[start : start + width] for start in range(0, len(trained), width)]
+    for window in [[step] for step in before] + windows:
+        first, last = window[0].number, window[-1].number
+        rates = [rate for step in window if (rate := held_out(step)) is not None]
+        reward = mean_of(window, REWARD)
+        table.add_row(
+            str(first) if first == last else f"{first}-{last}",
+            _number(reward),
+            _number(mean_of(window, RESOLVED)),
+            _number(rates[-1] if rates else None),
+            _number(mean_of(window, FAILED), 0),
+            _number(mean_of(window, STEP_S), 1),
+            Text("█" * round(20 * max(0.0, min(1.0, reward or 0.0))), style="green"),
+        )
+    return table
+
+
+def _phase_table(seconds: dict[str, float]) -> Table:
+    table = Table(title="time", title_justify="left")
+    table.add_column("phase")
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    total = sum(seconds.values())
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
+        table.add_row(name, f"{value:.1f}", f"{value / total:.0%}")
+    return table
+
+
+def _result_table(run_dir: Path, summary: dict[str, Any]) -> Table:
+    table = Table(title="result", title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("value", overflow="fold")
+    table.add_row("reward, first five steps -> last five", _change(summary["reward_first"], summary["reward_last"]))
+    table.add_row("held-out tasks resolved", _change(summary["held_out_before"], summary["held_out_after"]))
+    for name, values in summary["baselines"].items():
+        text = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
+        table.add_row(f"baseline: {name}", text)
+    table.add_row("sampler / trainer correlation, lowest step", _number(summary["correlation_min"], 5))
+    table.add_row("grades from the cache", _percent(summary["cache_hit_rate"]))
+    table.add_row("rollouts failed (no row)", _number(summary["failed"], 0))
+    table.add_row("trajectories", summary["trajectories"] or "not recorded")
+    table.add_row("run", str(run_dir))
+    return table
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _change(before: float | None, after: float | None) -> str:
+    text = f"{_number(before)} -> {_number(after)}"
+    if before is None or after is None:
+        return text
+    return f"{text}  ({after - before:+.3f})"

@@ -1,0 +1,110 @@
+"""`BashScaffold`: the agent that reads, runs shell scripts turn by turn, and submits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from swe_plugin.config import ScaffoldConfig
+from swe_plugin.errors import ContextOverflow
+from swe_plugin.scaffolds.base import Episode, Scaffold
+from swe_plugin.scaffolds.parsers import TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
+from swe_plugin.scaffolds.templates import Prompts
+from swe_plugin.types import Message, Reply, StopReason, Task, Turn
+
+if TYPE_CHECKING:
+    from swe_plugin.environments.base import Environment
+    from swe_plugin.policies.base import Policy
+
+__all__ = ["BashScaffold"]
+
+_CUT = "the answer was cut by the length limit before it was complete, so nothing was run"
+
+
+class BashScaffold(Scaffold):
+    """One bash script per turn in the environment's persistent shell, until submit or a limit.
+
+    An answer is a fenced block (``swe.scaffold.action=fenced``) or tool calls (``tools``); see `parsers`. An
+    answer without a readable action gets a correction and counts as a format error.
+
+    Args:
+        settings: the ``swe.scaffold`` section.
+
+    Raises:
+        ConfigError: a prompt template is missing or wrong.
+    """
+
+    def __init__(self, settings: ScaffoldConfig) -> None:
+        self._settings = settings
+        self._prompts = Prompts(settings)
+        self._tools = TOOLS if settings.action == "tools" else ()
+
+    async def run(self, task: Task, environment: Environment, policy: Policy, episode: Episode) -> StopReason:
+        """Drive one episode; see `Scaffold.run`. Stops: submitted, max_turns, context_full, format_errors."""
+        episode.messages.extend(self._prompts.opening(task))
+        errors_in_a_row = 0
+        for _ in range(self._settings.max_turns):
+            try:
+                reply = await self._ask(policy, episode)
+            except ContextOverflow:
+                return StopReason.CONTEXT_FULL
+            try:
+                actions = self._read(reply)
+            except ActionFormatError as error:
+                errors_in_a_row += 1
+                self._correct(task, reply, str(error), episode)
+                if errors_in_a_row >= self._settings.max_format_errors:
+                    return StopReason.FORMAT_ERRORS
+                continue
+            errors_in_a_row = 0
+            if await self._act(task, actions, environment, episode):
+                return StopReason.SUBMITTED
+        return StopReason.MAX_TURNS
+
+    async def _ask(self, policy: Policy, episode: Episode) -> Reply:
+        began = time.perf_counter()
+        try:
+            reply = await policy.respond(episode.messages, tools=self._tools)
+        finally:
+            episode.generate_s += time.perf_counter() - began
+        episode.messages.append(reply.message)
+        episode.turns.append(Turn())
+        return reply
+
+    def _read(self, reply: Reply) -> Sequence[Action]:
+        if reply.truncated:
+            raise ActionFormatError(_CUT)
+        if self._tools:
+            return parse_tool_calls(reply.message.tool_calls)
+        return [parse_fenced(reply.message.content)]
+
+    def _correct(self, task: Task, reply: Reply, error: str, episode: Episode) -> None:
+        episode.n_format_errors += 1
+        episode.turns[-1].format_error = error
+        text = self._prompts.format_error(task, error)
+        calls = reply.message.tool_calls if self._tools else ()
+        episode.messages.extend(
+            [Message("tool", text, tool_call_id=call.call_id) for call in calls] or [Message("user", text)]
+        )
+
+    async def _act(self, task: Task, actions: Sequence[Action], environment: Environment, episode: Episode) -> bool:
+        """Run the actions of one turn in order; True as soon as one of them submits."""
+        for action in actions:
+            if action.submit:
+                return True
+            text = action.problem or await self._run(task, action.script, environment, episode)
+            role = "tool" if self._tools else "user"
+            episode.messages.append(Message(role, text, tool_call_id=action.call_id))
+        return False
+
+    async def _run(self, task: Task, script: str, environment: Environment, episode: Episode) -> str:
+        turn = episode.turns[-1]
+        turn.actions.append(script)  # before it runs: a rollout that is cut here shows what it was doing
+        began = time.perf_counter()
+        try:
+            result = await environment.shell(script, timeout_s=self._settings.command_timeout_s)
+        finally:
+            episode.exec_s += time.perf_counter() - began
+        turn.results.append(result)
+        return self._prompts.observation(task, result)

@@ -1,1 +1,1 @@
-"""Written by its owner."""
+"""The bridge to verl: the only room that imports verl, ray, torch or tensordict."""

@@ -1,0 +1,131 @@
+"""Hydra callback of our recipes: everything that happens in the driver before and after verl's own main.
+
+``on_run_start`` is the one hook whose changes reach verl: Hydra copies the configuration for the job right
+after it. Hydra turns every ``Exception`` of a callback into a warning and goes on, so a refusal has to be a
+``SystemExit``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf, flag_override
+
+from swe_plugin.config import SweConfig, load_config
+from swe_plugin.errors import ConfigError, SwePluginError
+from swe_plugin.plugins import load_plugins
+from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
+from swe_plugin.verl_adapter.run_directory import claim, metrics_file
+
+__all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
+
+EXIT_BAD_CONFIGURATION = 2
+"""Exit code of a run that was refused before Ray started."""
+
+
+class SweCallback(Callback):
+    """Checks the configuration, makes the run directory and the demo, and prints the result at the end."""
+
+    def __init__(self) -> None:
+        self._run: Path | None = None
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        """Prepare the run, or end the process with one line that says what to change."""
+        try:
+            self._run = prepare(config)
+        except SwePluginError as error:
+            sys.stderr.write(f"swe-plugin: {error}\n")
+            raise SystemExit(EXIT_BAD_CONFIGURATION) from error
+        except Exception as error:
+            traceback.print_exc()
+            raise SystemExit(1) from error
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
+        """Print the table of results; a failed run has none, Hydra prints its error."""
+        if self._run is not None and not isinstance(job_return._return_value, Exception):
+            from swe_plugin.cli.report import print_report
+
+            print_report(self._run)
+
+
+def prepare(config: DictConfig) -> Path:
+    """Check `config` and complete it in place.
+
+    Args:
+        config: Hydra's composed configuration of a run.
+
+    Returns:
+        The run directory.
+
+    Raises:
+        ConfigError: a setting is wrong.
+        PluginError: a plugin that the run names is missing or broken.
+    """
+    section = load_config(config.get("swe"))
+    _check_names(section)
+    _activate_device(config)
+    with flag_override(config, ["struct", "readonly"], False):
+        run = claim(Path(section.output.dir), section.output.run, datetime.now())
+        config.swe.output.dir, config.swe.output.run = str(run.parent), run.name
+        variables = config.ray_kwargs.ray_init.runtime_env.env_vars
+        variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
+        # verl merges this subtree into a configuration of its own, where interpolations lead nowhere.
+        OmegaConf.resolve(config.ray_kwargs)
+        if section.demo.enabled:
+            _prepare_demo(config, section)
+    _write_resolved(config, run / "config.yaml")
+    return run
+
+
+def _check_names(section: SweConfig) -> None:
+    """Refuse names that nothing has registered, and plugins that are missing."""
+    plugins = load_plugins()
+    plugins.require(section.plugins)
+    plugins.load("environments", section.environment.backend, "swe.environment.backend")
+    plugins.load("scaffolds", section.scaffold.name, "swe.scaffold.name")
+    plugins.load("graders", section.grading.grader, "swe.grading.grader")
+
+
+def _activate_device(config: DictConfig) -> None:
+    """Make the driver itself ready; the bootstrap could not know, if a user's own file selected the recipe."""
+    device = "cpu" if config.trainer.device == "cpu" else "gpu"
+    os.environ[DEVICE_VARIABLE] = device
+    if device == "cpu":
+        from swe_plugin.verl_adapter import cpu
+
+        cpu.activate()
+
+
+def _prepare_demo(config: DictConfig, section: SweConfig) -> None:
+    """Make the demo's model and data, and point verl at them where the user has not."""
+    from swe_plugin.verl_adapter.demo_model import prepare_demo
+
+    demo = prepare_demo(section.demo.seed)
+    for key, path in {
+        "actor_rollout_ref.model.path": demo.model,
+        "data.train_files": demo.train,
+        "data.val_files": demo.val,
+    }.items():
+        if OmegaConf.is_missing(*_parent(config, key)):
+            OmegaConf.update(config, key, str(path))
+
+
+def _parent(config: DictConfig, key: str) -> tuple[DictConfig, str]:
+    path, _, name = key.rpartition(".")
+    parent = OmegaConf.select(config, path)
+    if not isinstance(parent, DictConfig):
+        raise ConfigError(path, parent, "must be a section")
+    return parent, name
+
+
+def _write_resolved(config: DictConfig, path: Path) -> None:
+    """Write what the run was started with, all interpolations resolved, without Hydra's own section."""
+    keys = [str(key) for key in config if key != "hydra"]
+    path.write_text(OmegaConf.to_yaml(OmegaConf.masked_copy(config, keys), resolve=True), encoding="utf-8")

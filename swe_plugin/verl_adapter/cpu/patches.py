@@ -1,0 +1,59 @@
+"""The lines of verl 0.9 for which no registry or setting exists."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+
+from swe_plugin.verl_adapter.cpu.patch import Patch
+
+__all__ = ["PATCHES"]
+
+
+def _one_backend_per_device(module: ModuleType) -> None:
+    module.initialize_global_process_group_ray = functools.partial(
+        module.initialize_global_process_group_ray, backend="cpu:gloo"
+    )
+
+
+def _no_pinned_memory(module: ModuleType) -> None:
+    module.CPUOffloadPolicy = functools.partial(_unpinned, module.CPUOffloadPolicy)
+
+
+def _unpinned(policy: type, *, pin_memory: bool = False) -> object:
+    return policy(pin_memory=False)
+
+
+def _one_logsumexp(module: ModuleType) -> None:
+    import torch
+
+    def logprobs_from_logits_v2(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities of `labels` (..., T) under `logits` (..., T, vocabulary), in one operation."""
+        return -torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), reduction="none"
+        ).view(labels.shape)
+
+    module.logprobs_from_logits_v2 = logprobs_from_logits_v2
+
+
+PATCHES = (
+    Patch(
+        module="verl.utils.distributed",
+        line='backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+        why="the process group string becomes cpu:gloo,cpu:gloo, which PyTorch refuses",
+        apply=_one_backend_per_device,
+    ),
+    Patch(
+        module="verl.workers.engine.fsdp.transformer_impl",
+        line="offload_policy = CPUOffloadPolicy(pin_memory=True)",
+        why="the reference model pins memory, which needs an accelerator",
+        apply=_no_pinned_memory,
+    ),
+    Patch(
+        module="verl.utils.torch_functional",
+        line="logsumexp_values = torch.stack([torch.logsumexp(logit, dim=-1) for logit in logits])",
+        why="one logsumexp per token: the update of a tiny model takes twice as long",
+        apply=_one_logsumexp,
+    ),
+)
+"""All replacements; `swe_plugin.verl_adapter.cpu.activate` arranges them."""

@@ -1,0 +1,62 @@
+"""Our recipes on Hydra's search path, and the one decision that a recipe cannot make itself: CPU or GPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+
+import swe_plugin
+
+__all__ = ["RecipeSearchPath", "chosen_device", "machine", "recipes_directory", "register"]
+
+
+def recipes_directory() -> Path:
+    """Directory of the recipes: inside the wheel, or beside the package in an editable install.
+
+    Raises:
+        FileNotFoundError: neither is there; the installation is incomplete.
+    """
+    package = Path(swe_plugin.__file__).resolve().parent
+    for directory in (package / "_recipes", package.parent / "recipes"):
+        if (directory / "plugin" / "swe.yaml").is_file():
+            return directory
+    raise FileNotFoundError(f"no recipes at {package / '_recipes'} or {package.parent / 'recipes'}; reinstall swe-plugin")
+
+
+def machine() -> str:
+    """What this machine can train on: ``gpu`` when PyTorch or a driver tool sees one, else ``cpu``.
+
+    A driver on a head node without a GPU says ``swe_device=gpu``.
+    """
+    import torch
+
+    return "gpu" if torch.cuda.is_available() or shutil.which("nvidia-smi") else "cpu"
+
+
+def chosen_device(arguments: list[str]) -> str:
+    """Device group of a command line: ``swe_device=...`` if given, else what the machine has."""
+    for argument in arguments:
+        key, _, value = argument.lstrip("+").partition("=")
+        if key == "swe_device":
+            return value
+    return machine()
+
+
+class RecipeSearchPath(SearchPathPlugin):
+    """Adds `recipes_directory` after verl's own configuration."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Hook of Hydra, called once per application."""
+        search_path.append(provider="swe-plugin", path=f"file://{recipes_directory()}")
+
+
+def register() -> None:
+    """Make recipes and the resolver ``${swe_machine:}`` known to Hydra; safe to call again."""
+    recipes_directory()
+    Plugins.instance().register(RecipeSearchPath)
+    OmegaConf.register_new_resolver("swe_machine", machine, replace=True)

@@ -120,6 +120,8 @@ class GradingConfig:
     """Reuse the grade of an identical (task, patch) pair."""
     max_attempts: int = 2
     """Gradings of one patch before it counts as ungradable."""
+    max_patch_bytes: int = 4194304
+    """A larger patch is not graded: it counts as not resolved, with the flag `patch_too_large`."""
 
 
 @dataclass

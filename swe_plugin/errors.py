@@ -16,7 +16,9 @@ __all__ = [
     "EnvironmentStartError",
     "EnvironmentUnavailable",
     "GraderError",
+    "GraderTimeout",
     "InfrastructureError",
+    "PatchError",
     "PluginError",
     "PolicyError",
     "RolloutCancelled",
@@ -69,6 +71,14 @@ class PolicyError(InfrastructureError):
 
 class GraderError(InfrastructureError):
     """Grading broke in a way that says nothing about the patch. Ungradable is not zero."""
+
+
+class GraderTimeout(GraderError, TimeoutError):
+    """The tests did not end in time although the environment is healthy: no verdict, flagged."""
+
+
+class PatchError(GraderError):
+    """The agent's changes could not be read as a patch, or a patch does not apply to the baseline."""
 
 
 class RolloutCancelled(InfrastructureError):

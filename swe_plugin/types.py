@@ -227,7 +227,8 @@ class Segment:
         log_probs: natural log-prob under the sampling policy at the sampling temperature; 0.0 where mask is 0.
         weight_versions: trainer step of the weights that sampled the id; -1 where mask is 0.
         spans: consecutive, disjoint, covering [0, T).
-        prompt_length: P, the number of ids before the first sampled one.
+        prompt_length: P, the number of ids of the opening prompt; the trained response starts there. (Sampling
+            starts there too, unless the first answer was empty.)
         routed_experts: engine's routing record for MoE models, or None.
     """
 
@@ -310,6 +311,7 @@ class RolloutResult:
         timings: phase -> seconds (``wait``, ``start``, ``generate``, ``exec``, ``patch``, ``grade``, ``total``).
         failures: one per failed attempt.
         n_format_errors: answers in which no action could be read.
+        flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.
     """
 
     task: Task
@@ -324,3 +326,4 @@ class RolloutResult:
     timings: dict[str, float] = field(default_factory=dict)
     failures: list[AttemptFailure] = field(default_factory=list)
     n_format_errors: int = 0
+    flags: tuple[str, ...] = ()

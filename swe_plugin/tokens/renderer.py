@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from swe_plugin.types import Message
 
-__all__ = ["Renderer"]
+__all__ = ["Piece", "Renderer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of ids that nobody sampled.
+
+    Attributes:
+        ids: token ids.
+        kind: ``observation`` (what a message says) or ``glue`` (headers, separators, turn ends).
+    """
+
+    ids: Sequence[int]
+    kind: str = "observation"
 
 
 @runtime_checkable
@@ -16,23 +30,24 @@ class Renderer(Protocol):
 
     @property
     def stop_ids(self) -> frozenset[int]:
-        """Ids that end an assistant turn when sampled."""
+        """Ids that end an assistant turn when sampled; an answer that ends on no such id was cut."""
         ...
 
     def initial(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Ids of the first prompt, generation prompt included."""
         ...
 
-    def extension(self, messages: Sequence[Message], *, closed: bool) -> list[int]:
+    def extension(self, messages: Sequence[Message], *, sampled: Sequence[int]) -> list[Piece]:
         """Ids between a sampled assistant turn and the next one: what the template puts after the turn's
         end, the new messages, and the generation prompt.
 
         Args:
             messages: only the new user or tool messages.
-            closed: the assistant turn ended with a stop id; if not, the ids that close it come first.
+            sampled: ids of the assistant turn just sampled. If they do not end as the template ends a turn
+                (cut, or empty), the ids that close it come first.
         """
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of a sampled turn without its stop id."""
+        """Text of a sampled turn without its stop id. Bytes that are no UTF-8 become U+FFFD."""
         ...

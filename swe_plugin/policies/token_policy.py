@@ -1,0 +1,202 @@
+"""`TokenPolicy`: asks an inference server in token ids and records what it sampled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
+
+from swe_plugin.errors import ContextOverflow, PolicyError, TokenStreamError
+from swe_plugin.policies.limits import TokenLimits
+from swe_plugin.tokens.journal import Journal, JournalRecord, prompt_digest
+from swe_plugin.tokens.recorder import TokenRecorder
+from swe_plugin.tokens.renderer import Piece, Renderer
+from swe_plugin.tokens.server import Completion, TokenServer
+from swe_plugin.tokens.tool_calls import parse_tool_calls
+from swe_plugin.types import Message, Reply, Segment
+
+__all__ = ["TokenPolicy"]
+
+_MAX_BACKOFF_S = 8.0
+_LONG_TEXT_CHARS = 16_384
+"""Longer texts are rendered in a thread, so that encoding them never holds the event loop."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How the next answer attaches to the stream: a whole prompt, or pieces after the last answer."""
+
+    prompt: Sequence[int] | None = None
+    pieces: Sequence[Piece] = field(default_factory=list)
+
+
+class TokenPolicy:
+    """One per rollout; satisfies `policies.base.Policy`.
+
+    A history that extends the last one (the messages it saw, its own reply, then new user, system or tool
+    messages) continues the segment. The same history again, without the reply, asks the last turn anew: the
+    superseded answer leaves the stream. Any other history opens a new segment.
+
+    An aborted answer is retried like a failed call and never recorded. An empty answer yields an empty,
+    untruncated `Reply` and trains nothing. An answer is truncated when its last id is no stop id, whatever
+    the server calls it; tool calls of a truncated answer are never parsed.
+
+    Args:
+        renderer: text to ids and back.
+        server: samples ids.
+        limits: see `TokenLimits`.
+        recorder: where the stream is kept; a fresh one by default.
+        journal: where each call is written down; in memory by default.
+        semaphore: bounds calls in flight, shared between rollouts.
+        max_attempts: calls for one answer before `PolicyError`.
+        backoff_s: seconds before the second call; doubles, up to 8.
+        request_id: identifies the rollout to the server's router; random by default.
+    """
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        server: TokenServer,
+        limits: TokenLimits,
+        *,
+        recorder: TokenRecorder | None = None,
+        journal: Journal | None = None,
+        semaphore: asyncio.Semaphore | None = None,
+        max_attempts: int = 3,
+        backoff_s: float = 0.5,
+        request_id: str = "",
+    ) -> None:
+        self._renderer, self._server, self._limits = renderer, server, limits
+        self.recorder = recorder or TokenRecorder()
+        self.journal = journal or Journal()
+        self.request_id = request_id or uuid.uuid4().hex
+        self._gate: AbstractAsyncContextManager[object] = semaphore or nullcontext()
+        self._max_attempts, self._backoff_s = max_attempts, backoff_s
+        self._seen: list[Message] = []
+        self._tools: Sequence[Mapping[str, Any]] = ()
+        self._last_ids: Sequence[int] = ()
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """Token streams recorded so far."""
+        return self.recorder.segments
+
+    async def respond(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+        """Answer the conversation; see `Policy.respond`.
+
+        Raises:
+            ContextOverflow: not one more id fits; the stream is as it was.
+            PolicyError: every attempt failed or was aborted; the stream is as it was.
+            TokenStreamError: nothing new to answer, or the server broke the contract of `Completion`.
+        """
+        history = list(messages)
+        plan = await self._plan(history, tools)
+        context, max_tokens = self._budget(plan)
+        completion = await self._sample(context, max_tokens)
+        if len(completion.token_ids) > max_tokens:
+            raise TokenStreamError(f"asked for {max_tokens} ids, got {len(completion.token_ids)}")
+        self._commit(plan, completion)
+        reply = self._reply(completion, tools)
+        self._seen, self._tools = [*history, reply.message], tools
+        return reply
+
+    async def _plan(self, history: list[Message], tools: Sequence[Mapping[str, Any]]) -> _Plan:
+        known, new = self._seen, history[len(self._seen) :]
+        if known and tools == self._tools:
+            if history == known[:-1]:
+                self.recorder.retract()
+                self._seen = []  # a second failure must not retract again
+                return _Plan()
+            if history == known:
+                raise TokenStreamError("the history ends with the last reply: nothing to answer")
+            if history[: len(known)] == known and all(m.role != "assistant" for m in new):
+                return _Plan(pieces=await _off_loop(new, self._renderer.extension, new, sampled=self._last_ids))
+        return _Plan(prompt=await _off_loop(history, self._renderer.initial, history, tools=tools))
+
+    def _budget(self, plan: _Plan) -> tuple[list[int], int]:
+        if plan.prompt is not None:
+            context, prompt_length = list(plan.prompt), len(plan.prompt)
+        else:
+            context = [*self.recorder.ids]
+            for piece in plan.pieces:
+                context += piece.ids
+            prompt_length = self.recorder.segments[-1].prompt_length
+        if (room := self._limits.room(prompt_length, len(context))) < 1:
+            raise ContextOverflow(f"no room after {len(context)} ids ({prompt_length} of them prompt): {self._limits}")
+        return context, room
+
+    def _commit(self, plan: _Plan, completion: Completion) -> None:
+        if plan.prompt is not None:
+            self.recorder.open(plan.prompt)
+        else:
+            self.recorder.extend(plan.pieces)
+        self.recorder.sample(completion)
+        self._last_ids = completion.token_ids
+
+    def _reply(self, completion: Completion, tools: Sequence[Mapping[str, Any]]) -> Reply:
+        ids = completion.token_ids
+        truncated = len(ids) > 0 and ids[-1] not in self._renderer.stop_ids
+        text = self._renderer.decode(ids)
+        message = Message("assistant", text)
+        if tools and not truncated:
+            parsed = parse_tool_calls(text, id_prefix=f"call_{self.recorder.turn - 1}")
+            message = Message("assistant", parsed.content, tuple(parsed.calls))
+        return Reply(message, truncated=truncated, n_tokens=len(ids))
+
+    async def _sample(self, context: list[int], max_tokens: int) -> Completion:
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(self._max_attempts),
+            wait=wait_exponential(multiplier=self._backoff_s, max=_MAX_BACKOFF_S) + wait_random(0, self._backoff_s),
+            retry=retry_if_exception_type(PolicyError),
+            reraise=True,
+        )
+        async for attempt in attempts:
+            with attempt:
+                return await self._call(context, max_tokens, attempt.retry_state.attempt_number)
+        raise AssertionError("unreachable: tenacity re-raises the last error")
+
+    async def _call(self, context: list[int], max_tokens: int, attempt: int) -> Completion:
+        """One journaled call. A call that was cancelled or raised is in the journal too."""
+        completion, error = None, ""
+        async with self._gate:
+            began = time.perf_counter()
+            try:
+                completion = await self._server.generate(self.request_id, context, max_tokens=max_tokens)
+            except BaseException as raised:
+                error = f"{type(raised).__name__}: {raised}"
+                raise
+            finally:
+                self.journal.append(
+                    JournalRecord(
+                        request_id=self.request_id,
+                        attempt=attempt,
+                        prompt_length=len(context),
+                        prompt_digest=prompt_digest(context),
+                        completion_ids=list(completion.token_ids) if completion else [],
+                        log_probs=list(completion.log_probs) if completion else [],
+                        min_version=completion.min_version if completion else -1,
+                        max_version=completion.max_version if completion else -1,
+                        max_tokens=max_tokens,
+                        aborted=completion.aborted if completion else False,
+                        error=error,
+                        time=time.time(),
+                        duration_s=time.perf_counter() - began,
+                    )
+                )
+        if completion.aborted:
+            self.recorder.note("aborted", f"attempt {attempt}, {len(completion.token_ids)} ids dropped")
+            raise PolicyError(f"the server aborted attempt {attempt} of {self._max_attempts}")
+        return completion
+
+
+async def _off_loop(messages: Sequence[Message], function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call `function` here if the messages are short, else in a thread."""
+    if sum(len(m.content) for m in messages) > _LONG_TEXT_CHARS:
+        return await asyncio.to_thread(function, *args, **kwargs)
+    return function(*args, **kwargs)

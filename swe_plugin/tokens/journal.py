@@ -1,0 +1,151 @@
+"""`Journal`: what crossed the boundary to the inference server, written independently of the recorder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import threading
+from array import array
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["Journal", "JournalRecord", "PrefixDigest", "prompt_digest", "read_journal"]
+
+logger = logging.getLogger(__name__)
+
+
+class PrefixDigest:
+    """Digest of a growing list of ids: linear in total, however many prefixes are asked for."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def update(self, ids: Sequence[int]) -> None:
+        """Append ids (each in 0..2^32-1)."""
+        self._hash.update(array("I", ids).tobytes())
+
+    def hexdigest(self) -> str:
+        """Digest of all ids so far."""
+        return self._hash.hexdigest()
+
+
+def prompt_digest(ids: Sequence[int]) -> str:
+    """BLAKE2b-128 of the ids as native 32-bit words, in hex."""
+    digest = PrefixDigest()
+    digest.update(ids)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRecord:
+    """One call of the inference server, whatever became of it.
+
+    Attributes:
+        request_id: of the rollout.
+        attempt: 1 for the first call for an answer.
+        prompt_length: ids sent.
+        prompt_digest: `prompt_digest` of the ids sent.
+        completion_ids: ids received, those of an aborted call too; empty if the call raised.
+        log_probs: log-probs received.
+        min_version, max_version: weight versions reported.
+        max_tokens: what was asked for.
+        aborted: as reported.
+        error: ``TypeName: message`` if the call raised.
+        time: Unix seconds when the call returned.
+        duration_s: seconds the call took.
+    """
+
+    request_id: str
+    attempt: int
+    prompt_length: int
+    prompt_digest: str
+    completion_ids: Sequence[int] = ()
+    log_probs: Sequence[float] = ()
+    min_version: int = -1
+    max_version: int = -1
+    max_tokens: int = 0
+    aborted: bool = False
+    error: str = ""
+    time: float = 0.0
+    duration_s: float = 0.0
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    """One thread writes all journals of the process; the interpreter joins it at exit."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="swe-journal")
+
+
+class Journal:
+    """Append-only JSONL file of `JournalRecord`s, safe to use from an event loop.
+
+    `append` only queues; a thread writes whole lines. What a crash can cost is the last moments and one
+    torn line, which `read_journal` skips.
+
+    Args:
+        path: the file; None keeps records in memory only.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.records: list[JournalRecord] = []
+        self._path = path
+        self._written = 0
+        self._lock = threading.Lock()
+        self._pending: Future[None] | None = None
+
+    def append(self, record: JournalRecord) -> None:
+        """Add a record; returns at once."""
+        self.records.append(record)
+        if self._path is not None and (self._pending is None or self._pending.done()):
+            self._raise_if_failed()
+            self._pending = _writer().submit(self._write)
+
+    def flush(self) -> None:
+        """Wait until everything appended is in the file. Blocking: call it through `asyncio.to_thread`.
+
+        Raises:
+            OSError: the file could not be written, now or earlier.
+        """
+        if self._pending is not None:
+            self._pending.result()
+        self._write()
+
+    def _raise_if_failed(self) -> None:
+        if self._pending is not None and (error := self._pending.exception()) is not None:
+            logger.error("journal %s cannot be written: %s", self._path, error)
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        with self._lock:
+            new = self.records[self._written :]
+            if not new:
+                return
+            lines = "".join(json.dumps(dataclasses.asdict(r), separators=(",", ":")) + "\n" for r in new)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                if file.tell() and not _ends_with_newline(self._path):
+                    file.write("\n")
+                file.write(lines)
+            self._written += len(new)
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) == b"\n"
+
+
+def read_journal(path: Path) -> Iterator[JournalRecord]:
+    """Records of a journal file, oldest first; lines torn by a crash are skipped with a warning."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield JournalRecord(**json.loads(line))
+            except (ValueError, TypeError):
+                logger.warning("%s:%d: not a journal record, skipped", path, number)

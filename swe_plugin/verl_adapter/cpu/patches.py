@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from types import ModuleType
+from typing import Any
 
 from swe_plugin.verl_adapter.cpu.patch import Patch
 
@@ -22,6 +23,18 @@ def _no_pinned_memory(module: ModuleType) -> None:
 
 def _unpinned(policy: type, *, pin_memory: bool = False) -> object:
     return policy(pin_memory=False)
+
+
+def _configured_attention(module: ModuleType) -> None:
+    from transformers import AutoModelForTokenClassification
+
+    def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        """Load a critic: the model's body with a head of one output per token, attention as configured."""
+        return AutoModelForTokenClassification.from_pretrained(
+            local_path, torch_dtype=torch_dtype, config=model_config, trust_remote_code=trust_remote_code
+        )
+
+    module.load_valuehead_model = load_valuehead_model
 
 
 def _one_logsumexp(module: ModuleType) -> None:
@@ -48,6 +61,16 @@ PATCHES = (
         line="offload_policy = CPUOffloadPolicy(pin_memory=True)",
         why="the reference model pins memory, which needs an accelerator",
         apply=_no_pinned_memory,
+    ),
+    Patch(
+        module="verl.utils.model",
+        line="""        model = AutoModelForTokenClassification.from_pretrained(
+            pretrained_model_name_or_path=local_path,
+            torch_dtype=torch_dtype,
+            config=model_config,
+            attn_implementation="flash_attention_2",""",
+        why="the critic insists on FlashAttention, whatever override_config.attn_implementation says",
+        apply=_configured_attention,
     ),
     Patch(
         module="verl.utils.torch_functional",

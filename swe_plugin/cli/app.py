@@ -104,7 +104,7 @@ def clean() -> None:
     """Remove what dead runs left: processes, mounts, cgroups, directories. Living runs are not touched."""
     from swe_plugin.cli.clean import clean
 
-    clean(Console())
+    raise typer.Exit(clean(Console()))
 
 
 def version() -> None:

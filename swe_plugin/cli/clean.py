@@ -7,10 +7,19 @@ from rich.console import Console
 __all__ = ["clean"]
 
 
-def clean(console: Console, *, quiet: bool = False) -> None:
-    """Reap leases of dead owners: processes, mounts, cgroups, directories. Living runs are not touched."""
+def clean(console: Console, *, quiet: bool = False) -> int:
+    """Reap leases of dead owners: processes, mounts, cgroups, directories. Living runs are not touched.
+
+    Args:
+        console: where the outcome goes.
+        quiet: say nothing when there was nothing.
+
+    Returns:
+        Exit code: 1 if something could not be removed.
+    """
     from swe_plugin.environments.leases import reap
 
-    reaped = reap()
-    if reaped or not quiet:
-        console.print(f"removed what {reaped} dead environments left" if reaped else "nothing was left over")
+    report = reap()
+    if report.leases or report.problems or not quiet:
+        console.print(str(report), markup=False, soft_wrap=True)
+    return int(bool(report.problems))

@@ -57,13 +57,18 @@ def parse_lines(lines: Iterable[str]) -> list[Step]:
 
 
 def read_steps(run_dir: Path) -> list[Step]:
-    """Steps of a run, in order.
+    """Steps of a run, in order. A resumed run has further files; a step that was run again counts once.
 
     Raises:
         FileNotFoundError: the run has written no metrics.
     """
-    with (run_dir / METRICS_FILE).open(encoding="utf-8") as lines:
-        return parse_lines(lines)
+    first = run_dir / METRICS_FILE
+    further = sorted(run_dir.glob(f"{first.stem}-*{first.suffix}"), key=lambda path: (len(path.name), path.name))
+    steps: dict[int, Step] = {}
+    for path in (first, *further):
+        with path.open(encoding="utf-8") as lines:
+            steps |= {step.number: step for step in parse_lines(lines)}
+    return [steps[number] for number in sorted(steps)]
 
 
 def held_out(step: Step) -> float | None:

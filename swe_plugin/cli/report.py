@@ -22,8 +22,16 @@ BASELINES_FILE = "baselines.json"
 """``{"untrained": {"reward": .., "resolved": ..}, "random": {..}}``, measured on the held-out tasks."""
 RESOLVED = "swe/resolved"
 CACHE_HITS = "swe/grade/cache_hit_rate"
-FAILED = "swe/failed"
-_ROWS = 40  # of the table of steps; longer runs are averaged over equal windows
+FAILED = "swe/failed_total"
+_ROWS = 60  # of the table of steps; longer runs are averaged over equal windows
+_ROLLOUT = {
+    "swe/env/wait_s/mean": "waiting for a slot",
+    "swe/env/start_s/mean": "environment start",
+    "swe/generate_s/mean": "model",
+    "swe/env/exec_s/mean": "commands",
+    "swe/grade/s/mean": "grading",
+    "swe/rollout_s/mean": "rollout in all",
+}
 _PHASES = {
     "gen": "rollouts",
     "reward": "reward",
@@ -78,7 +86,12 @@ def print_report(run_dir: Path | str, console: Console | None = None) -> None:
     run_dir = Path(run_dir)
     steps = read_steps(run_dir)
     (console or Console()).print(
-        Group(_step_table(steps), _phase_table(_seconds(steps)), _result_table(run_dir, summarize(run_dir)))
+        Group(
+            _step_table(steps),
+            _time_table("time of the run", _seconds(steps)),
+            *([_time_table("mean rollout", rollout, share=False)] if (rollout := _rollout_seconds(steps)) else []),
+            _result_table(run_dir, summarize(run_dir)),
+        )
     )
 
 
@@ -92,6 +105,12 @@ def _seconds(steps: list[Step]) -> dict[str, float]:
     inside = sum(value for name, value in seconds.items() if name != _PHASES["testing"])
     other = sum(step.values.get(STEP_S, 0.0) for step in steps) - inside
     return seconds | ({"other": other} if other > 0 else {})
+
+
+def _rollout_seconds(steps: list[Step]) -> dict[str, float]:
+    """Mean seconds of one rollout per activity, over the training steps."""
+    means = {name: mean_of(steps, key) for key, name in _ROLLOUT.items()}
+    return {name: value for name, value in means.items() if value is not None}
 
 
 def _baselines(run_dir: Path) -> dict[str, dict[str, float]]:
@@ -117,21 +136,22 @@ def _step_table(steps: list[Step]) -> Table:
             _number(reward),
             _number(mean_of(window, RESOLVED)),
             _number(rates[-1] if rates else None),
-            _number(mean_of(window, FAILED), 0),
+            _number(sum(failed) if (failed := [s.values[FAILED] for s in window if FAILED in s.values]) else None, 0),
             _number(mean_of(window, STEP_S), 1),
-            Text("█" * round(20 * max(0.0, min(1.0, reward or 0.0))), style="green"),
+            Text("█" * round(14 * max(0.0, min(1.0, reward or 0.0))), style="green"),
         )
     return table
 
 
-def _phase_table(seconds: dict[str, float]) -> Table:
-    table = Table(title="time", title_justify="left")
+def _time_table(title: str, seconds: dict[str, float], *, share: bool = True) -> Table:
+    table = Table(title=title, title_justify="left")
     table.add_column("phase")
     table.add_column("seconds", justify="right")
-    table.add_column("share", justify="right")
+    if share:
+        table.add_column("share", justify="right")
     total = sum(seconds.values())
-    for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
-        table.add_row(name, f"{value:.1f}", f"{value / total:.0%}")
+    for name, value in sorted(seconds.items(), key=lambda item: -item[1]) if share else seconds.items():
+        table.add_row(name, f"{value:.{1 if share else 3}f}", *([f"{value / total:.0%}"] if share else []))
     return table
 
 

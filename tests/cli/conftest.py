@@ -17,7 +17,7 @@ def write_metrics(run_dir: Path, steps: int = 12) -> None:
             "timing_s/update_actor": 1.5,
             "training/rollout_actor_probs_pearson_corr": 1.0 - step / 10_000,
             "swe/grade/cache_hit_rate": 0.5,
-            "swe/failed": 1 if step == 2 else 0,
+            "swe/failed_total": 1 if step == 2 else 0,
             "actor/entropy": None,
         }
         if step == steps:

@@ -50,7 +50,8 @@ _PHASES = {
 def summarize(run_dir: Path) -> dict[str, Any]:
     """The report as data (`swe-plugin report --json`).
 
-    Keys: steps, reward_first, reward_last (means of the first and last five steps), held_out_before,
+    Keys: steps, window (five, or half of a shorter run), reward_first, reward_last (means of the first and last
+    `window` steps), held_out_before,
     held_out_after, correlation_min, cache_hit_rate, failed, seconds (per phase, whole run), baselines,
     trajectories; values are None where the run has no such measurement.
 
@@ -59,13 +60,15 @@ def summarize(run_dir: Path) -> dict[str, Any]:
     """
     steps = read_steps(run_dir)
     trained = [step for step in steps if step.trained]
+    window = min(5, max(1, len(trained) // 2))
     validated = [rate for step in steps if (rate := held_out(step)) is not None]
     correlations = [step.values[CORRELATION] for step in trained if CORRELATION in step.values]
     failed = [step.values[FAILED] for step in trained if FAILED in step.values]
     return {
         "steps": len(trained),
-        "reward_first": mean_of(trained[:5], REWARD),
-        "reward_last": mean_of(trained[-5:], REWARD),
+        "window": window,
+        "reward_first": mean_of(trained[:window], REWARD),
+        "reward_last": mean_of(trained[-window:], REWARD),
         "held_out_before": validated[0] if steps and held_out(steps[0]) is not None else None,
         "held_out_after": validated[-1] if len(validated) > 1 else None,
         "correlation_min": min(correlations, default=None),
@@ -159,12 +162,14 @@ def _result_table(run_dir: Path, summary: dict[str, Any]) -> Table:
     table = Table(title="result", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("value", overflow="fold")
-    table.add_row("reward, first five steps -> last five", _change(summary["reward_first"], summary["reward_last"]))
+    table.add_row(
+        f"reward, first {summary['window']} steps -> last", _change(summary["reward_first"], summary["reward_last"])
+    )
     table.add_row("held-out tasks resolved", _change(summary["held_out_before"], summary["held_out_after"]))
     for name, values in summary["baselines"].items():
         text = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
         table.add_row(f"baseline: {name}", text)
-    table.add_row("sampler / trainer correlation, lowest step", _number(summary["correlation_min"], 5))
+    table.add_row("sampler-trainer correlation, lowest", _number(summary["correlation_min"], 5))
     table.add_row("grades from the cache", _percent(summary["cache_hit_rate"]))
     table.add_row("rollouts failed (no row)", _number(summary["failed"], 0))
     table.add_row("trajectories", summary["trajectories"] or "not recorded")

@@ -61,7 +61,7 @@ def test_it_prints_the_command_shows_steps_and_ends_with_the_report(tmp_path):
     assert process.returncode == 0
     assert output.startswith("$ python -c ")
     assert "step   2  reward 1.000" in output
-    assert "reward, first five steps -> last five" in output
+    assert "reward, first 1 steps -> last" in output
     assert f"log: {run / 'train.log'}" in output
     assert "Creating file logger" in (run / "train.log").read_text()
     assert not list(tmp_path.glob("swe-train-*"))

@@ -116,7 +116,8 @@ class TokenPolicy:
             if history == known:
                 raise TokenStreamError("the history ends with the last reply: nothing to answer")
             if history[: len(known)] == known and all(m.role != "assistant" for m in new):
-                return _Plan(pieces=await _off_loop(new, self._renderer.extension, new, sampled=self._last_ids))
+                extension = self._renderer.extension
+                return _Plan(pieces=await _off_loop(new, extension, new, sampled=self._last_ids, tools=tools))
         return _Plan(prompt=await _off_loop(history, self._renderer.initial, history, tools=tools))
 
     def _budget(self, plan: _Plan) -> tuple[list[int], int]:

@@ -37,7 +37,9 @@ class Renderer(Protocol):
         """Ids of the first prompt, generation prompt included."""
         ...
 
-    def extension(self, messages: Sequence[Message], *, sampled: Sequence[int]) -> list[Piece]:
+    def extension(
+        self, messages: Sequence[Message], *, sampled: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[Piece]:
         """Ids between a sampled assistant turn and the next one: what the template puts after the turn's
         end, the new messages, and the generation prompt.
 
@@ -45,6 +47,7 @@ class Renderer(Protocol):
             messages: only the new user or tool messages.
             sampled: ids of the assistant turn just sampled. If they do not end as the template ends a turn
                 (cut, or empty), the ids that close it come first.
+            tools: the same as in the first prompt.
         """
         ...
 

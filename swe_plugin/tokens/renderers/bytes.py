@@ -35,7 +35,9 @@ class ByteRenderer:
             ids += piece.ids
         return ids
 
-    def extension(self, messages: Sequence[Message], *, sampled: Sequence[int]) -> list[Piece]:
+    def extension(
+        self, messages: Sequence[Message], *, sampled: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[Piece]:
         """Turn end if it was not sampled, the newline after it, the messages, an open assistant turn."""
         closed = bool(sampled) and sampled[-1] == self.END
         end = Piece([*([] if closed else [self.END]), *b"\n"], "glue")

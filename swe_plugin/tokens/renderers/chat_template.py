@@ -1,0 +1,157 @@
+"""`ChatTemplateRenderer`: any Hugging Face chat template, append-only or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from swe_plugin.errors import TokenStreamError
+from swe_plugin.tokens.renderer import Piece
+from swe_plugin.tokens.renderers.safe_encoder import Encoded, SafeEncoder
+from swe_plugin.tokens.renderers.template import ChatMessage, Template
+from swe_plugin.tokens.renderers.template_check import CheckReport, check_template
+from swe_plugin.types import Message, ToolCall
+
+__all__ = ["ChatTemplateRenderer", "CheckReport"]
+
+
+class ChatTemplateRenderer:
+    """Takes from a template only what it adds.
+
+    The first prompt is the template's rendering of it. What follows an answer is cut out of a rendering of
+    a stand-in conversation, ``system, user, answer, *new messages``: everything from the token that ends
+    the answer. So the past is never rendered again, templates that need a user turn or a system prompt get
+    one, and nothing that the template would do to earlier turns (strip thoughts, drop a header) can change
+    ids that were sampled. This is right only if the addition does not depend on the past; `check` tries
+    that on several conversations when the renderer is built and refuses the template otherwise.
+
+    Control tokens in message texts are encoded as plain text (see `SafeEncoder`). Safe to share between
+    rollouts and threads.
+
+    Args:
+        tokenizer: a Hugging Face fast tokenizer.
+        chat_template: jinja text that replaces the tokenizer's template.
+        stop_ids: more ids that end a turn when sampled: the model's ``generation_config.eos_token_id``.
+        template_kwargs: variables for the template, e.g. ``enable_thinking``.
+
+    Attributes:
+        report: result of the self-check (without tools; the one with tools runs at their first use).
+
+    Raises:
+        ConfigError: no template, no fast tokenizer, or a template that is not append-only.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        chat_template: str | None = None,
+        *,
+        stop_ids: Iterable[int] = (),
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._encoder = SafeEncoder(tokenizer)
+        self._template = Template(tokenizer, chat_template, dict(template_kwargs or {}), self._encoder.control_ids)
+        self._turn_end = self._encoder.control_ids[self._template.turn_end]
+        eos = getattr(tokenizer, "eos_token_id", None)
+        self._stop_ids = frozenset({self._turn_end, *stop_ids, *(() if eos is None else (eos,))})
+        self._tools_checked = False
+        self.report = self.check()
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """The id that ends a turn in the template, the tokenizer's EOS, and those given."""
+        return self._stop_ids
+
+    def check(self, *, tools: bool = False) -> CheckReport:
+        """Try the template on stand-in conversations; see `check_template`.
+
+        Raises:
+            ConfigError: the template is not append-only.
+        """
+        return check_template(self._template, self._encoder, self._encode_plainly, tools=tools)
+
+    def initial(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """Ids of the template's rendering with its generation prompt.
+
+        Raises:
+            ConfigError: the template refuses the messages, or cannot do tools append-only.
+        """
+        if tools and not self._tools_checked:
+            self.check(tools=True)
+            self._tools_checked = True
+        return self._encoder.encode(self._template.render(self._dicts(messages), tools)).ids
+
+    def extension(
+        self, messages: Sequence[Message], *, sampled: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[Piece]:
+        """Pieces between the sampled turn and the next one; see `Renderer.extension`.
+
+        A turn that ended on another stop id than the template's gets the template's as well.
+
+        Raises:
+            ConfigError: the template refuses the messages.
+            TokenStreamError: the messages are none, or include an assistant's.
+        """
+        if not messages or any(m.role == "assistant" for m in messages):
+            raise TokenStreamError("an extension takes one or more messages that are not the assistant's")
+        dicts = self._dicts(messages)
+        encoded = self._encoder.encode(self._template.tail(dicts, tools))
+        closed = len(sampled) > 0 and sampled[-1] == self._turn_end
+        return _pieces(encoded, [self._encoder.name(d["content"]) for d in dicts], skip=int(closed))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of a sampled turn without its stop id; special tokens inside it stay visible."""
+        body = ids[:-1] if len(ids) and ids[-1] in self._stop_ids else ids
+        text = self._tokenizer.decode(list(body), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return str(text)
+
+    def _encode_plainly(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _dicts(self, messages: Sequence[Message]) -> list[ChatMessage]:
+        return [self._dict(message) for message in messages]
+
+    def _dict(self, message: Message) -> ChatMessage:
+        trusted = message.role in ("system", "assistant")
+        raw: ChatMessage = {"role": message.role, "content": self._encoder.hide(message.content, trusted=trusted)}
+        if message.tool_calls:
+            raw["tool_calls"] = [self._call(call) for call in message.tool_calls]
+        if message.tool_call_id:
+            raw["tool_call_id"] = message.tool_call_id
+        return raw
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        arguments = _map_text(call.arguments, lambda text: self._encoder.hide(text, trusted=True))
+        return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _map_text(value: Any, function: Callable[[str], str]) -> Any:
+    """`value` with `function` applied to each string in it."""
+    if isinstance(value, str):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {_map_text(key, function): _map_text(item, function) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_map_text(item, function) for item in value]
+    return value
+
+
+def _pieces(encoded: Encoded, contents: Sequence[str], *, skip: int) -> list[Piece]:
+    """Ids of an addition from `skip` on, divided into what messages say and what stands between.
+
+    The division is for the reader of a record: both kinds have mask 0. A content that the template rewrote
+    (quoted, trimmed inside) is not found, and then all of it counts as observation.
+    """
+    pieces: list[Piece] = []
+    position, char = skip, 0
+    for body in filter(None, (content.strip() for content in contents)):
+        start = encoded.text.find(body, char)
+        where = encoded.tokens_of(start, start + len(body)) if start >= 0 else None
+        if where is None:
+            return [Piece(encoded.ids[skip:], "observation")]
+        first, last = max(where[0], position), max(where[1], position)
+        pieces += [Piece(encoded.ids[position:first], "glue"), Piece(encoded.ids[first:last], "observation")]
+        position, char = last, start + len(body)
+    pieces.append(Piece(encoded.ids[position:], "glue"))
+    return [piece for piece in pieces if piece.ids]

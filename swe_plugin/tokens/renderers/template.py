@@ -1,0 +1,123 @@
+"""`Template`: what a chat template writes after an answer, cut out of a stand-in conversation."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from swe_plugin.errors import ConfigError
+
+__all__ = ["ANSWER", "QUESTION", "TOOL_NAME", "ChatMessage", "Template", "answer", "result", "user"]
+
+ChatMessage = dict[str, Any]
+"""One message as templates take it: role, content, tool_calls, tool_call_id."""
+
+ANSWER = f"zq{secrets.token_hex(8)}qz"
+"""Random, so that no observation can contain it and be taken for the stand-in's answer."""
+QUESTION = "zqquestionqz"
+TOOL_NAME = "zqtoolqz"
+_CALL_ID = "call00000"
+
+
+class Template:
+    """A chat template, always rendered with its generation prompt.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer.
+        text: jinja text that replaces the tokenizer's template; empty keeps that.
+        variables: for the template, e.g. ``enable_thinking``.
+        control_texts: texts of the tokenizer's added tokens.
+
+    Attributes:
+        stand_in: the conversation whose answer is followed by what we want to see.
+        turn_end: the control token that the template puts right after an answer.
+
+    Raises:
+        ConfigError: no template, or answers that no single control token ends.
+    """
+
+    def __init__(
+        self, tokenizer: Any, text: str | None, variables: Mapping[str, Any], control_texts: Iterable[str]
+    ) -> None:
+        self._tokenizer, self._text, self._variables = tokenizer, text, variables
+        if not text and not getattr(tokenizer, "chat_template", None):
+            raise self.refusal("there is none")
+        self.stand_in = self._find_stand_in()
+        self.turn_end = self._find_turn_end(control_texts)
+
+    def render(self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """Text of a conversation.
+
+        Raises:
+            ConfigError: the template refuses it.
+        """
+        try:
+            text = self._tokenizer.apply_chat_template(
+                list(messages),
+                tools=[dict(tool) for tool in tools] or None,
+                chat_template=self._text,
+                add_generation_prompt=True,
+                tokenize=False,
+                **self._variables,
+            )
+        except Exception as error:  # a template can raise anything
+            roles = ", ".join(m["role"] for m in messages)
+            raise self.refusal(f"it refuses messages of roles {roles}: {type(error).__name__}: {error}") from error
+        return str(text)
+
+    def tail(self, new: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """What the template writes from the end of an answer on, if `new` follows it.
+
+        Raises:
+            ConfigError: the template refuses the messages, or drops the answer.
+        """
+        call = new[0]["role"] == "tool"
+        asked = answer(ANSWER, call=call, call_id=new[0].get("tool_call_id") or _CALL_ID)
+        whole = self.render([*self.stand_in[:-1], asked, *new], tools)
+        start = whole.find(self.turn_end, whole.rfind(ANSWER) + 1)
+        if ANSWER not in whole or start < 0:
+            raise self.refusal("it drops an answer, or does not end it")
+        return whole[start:]
+
+    def refusal(self, reason: str) -> ConfigError:
+        """The error that says why this template cannot be used."""
+        name = str(getattr(self._tokenizer, "name_or_path", "") or type(self._tokenizer).__name__)
+        fix = f"this chat template cannot be trained turn by turn: {reason}; set a template that only appends"
+        return ConfigError("swe.policy.chat_template", "given text" if self._text else f"that of {name}", fix)
+
+    def _find_stand_in(self) -> list[ChatMessage]:
+        system = {"role": "system", "content": "zqsystemqz"}
+        try:
+            self.render([system, user(QUESTION)])
+        except ConfigError:
+            return [user(QUESTION), answer(ANSWER)]
+        return [system, user(QUESTION), answer(ANSWER)]
+
+    def _find_turn_end(self, control_texts: Iterable[str]) -> str:
+        whole = self.render([*self.stand_in, user("next")])
+        _, found, after = whole.partition(ANSWER)
+        ends = [text for text in control_texts if text and after.startswith(text)]
+        if not found or not ends:
+            raise self.refusal(f"it ends an answer with {after[:12]!r}, which is no single control token")
+        return max(ends, key=len)
+
+
+def user(text: str) -> ChatMessage:
+    """A user's message."""
+    return {"role": "user", "content": text}
+
+
+def result(text: str) -> ChatMessage:
+    """A tool's result."""
+    return {"role": "tool", "content": text, "tool_call_id": _CALL_ID}
+
+
+def answer(text: str, *, call: bool = False, call_id: str = _CALL_ID) -> ChatMessage:
+    """An assistant's message; with `call`, it calls a tool and says `text` in the arguments too (some
+    templates drop the text beside a call)."""
+    message: ChatMessage = {"role": "assistant", "content": text}
+    if call:
+        function = {"name": TOOL_NAME, "arguments": {"q": text}}
+        message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+    return message

@@ -1,0 +1,121 @@
+"""`check_template`: is what a template adds independent of the past, and the past of what is added?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+from swe_plugin.errors import ConfigError
+from swe_plugin.tokens.renderers.safe_encoder import SafeEncoder
+from swe_plugin.tokens.renderers.template import (
+    ANSWER,
+    QUESTION,
+    TOOL_NAME,
+    ChatMessage,
+    Template,
+    answer,
+    result,
+    user,
+)
+
+__all__ = ["CheckReport", "check_template"]
+
+_THOUGHT = "zqthoughtqz"
+_TOOL: Mapping[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": TOOL_NAME,
+        "description": "none",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": []},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What the check of a template found; a template that fails it never gets a report.
+
+    Attributes:
+        exact: rendering a whole conversation gives the very stream that is built turn by turn.
+        notes: where it does not, and what the stream holds instead; one sentence each.
+    """
+
+    exact: bool = True
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def check_template(
+    template: Template, encoder: SafeEncoder, encode: Callable[[str], Sequence[int]], *, tools: bool
+) -> CheckReport:
+    """Try a template on stand-in conversations, with tool calls and results if `tools`.
+
+    Args:
+        template: to be tried.
+        encoder: what the renderer encodes with.
+        encode: the tokenizer's own encoding of a rendered conversation, to compare with.
+        tools: try with a tool, its calls and results.
+
+    Raises:
+        ConfigError: the template cannot be used append-only; says why.
+    """
+    schemas: Sequence[Mapping[str, Any]] = [_TOOL] if tools else ()
+    if tools and TOOL_NAME not in template.render(template.stand_in[:-1], schemas):
+        raise template.refusal("it does not show the model its tools")
+    additions = [[result("one")], [result("one"), result("two")]] if tools else [[user("next")]]
+    notes: list[str] = []
+    for history in _histories(template, tools=tools):
+        for addition in additions:
+            notes += _try(template, encoder, encode, history, addition, schemas)
+    if not tools:
+        notes += _thoughts(template)
+    unique = tuple(dict.fromkeys(notes))
+    return CheckReport(exact=not unique, notes=unique)
+
+
+def _histories(template: Template, *, tools: bool) -> list[list[ChatMessage]]:
+    """Conversations that wait for an answer: short, without system prompt, and with turns before."""
+    start = template.stand_in[:-1]
+    if tools:
+        return [start, [*start, answer("", call=True), result("done"), answer("ok"), user(QUESTION)]]
+    histories = [start, [*start, answer("first"), user(f"{QUESTION} two"), answer("second"), user(QUESTION)]]
+    try:
+        template.render([user(QUESTION)])
+    except ConfigError:
+        return histories  # needs a system prompt
+    return [*histories, [user(QUESTION)]]
+
+
+def _try(
+    template: Template,
+    encoder: SafeEncoder,
+    encode: Callable[[str], Sequence[int]],
+    history: list[ChatMessage],
+    addition: list[ChatMessage],
+    tools: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """One history, one answer, one addition."""
+    is_result = addition[0]["role"] == "tool"
+    prompt = template.render(history, tools)
+    whole = template.render([*history, answer(ANSWER, call=is_result), *addition], tools)
+    tail = template.tail(addition, tools)
+    if not whole.endswith(tail) or TOOL_NAME in tail:
+        raise template.refusal("what it adds after an answer depends on earlier turns")
+    own, added = list(encode(whole)), encoder.encode(tail).ids
+    if encoder.encode(whole).ids != own or own[-len(added) :] != added:
+        raise template.refusal("its additions are encoded differently alone and inside a conversation")
+    before = whole[: whole.find(ANSWER)]
+    if before == prompt or (is_result and before.startswith(prompt)):
+        return []
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt, before, strict=False)))
+    if shared < prompt.rfind(QUESTION) + len(QUESTION):
+        raise template.refusal("it changes earlier turns when a message is added")
+    header, later = prompt[shared:], before[shared:]
+    return [f"the template would precede an earlier answer by {later!r}; the stream keeps {header!r} as sampled after"]
+
+
+def _thoughts(template: Template) -> list[str]:
+    thought = f"<think>\n{_THOUGHT}\n</think>\n\n{ANSWER}"
+    whole = template.render([*template.stand_in[:-1], answer(thought), user("next")])
+    return [] if _THOUGHT in whole else ["the template drops thoughts of earlier answers; the stream keeps them"]

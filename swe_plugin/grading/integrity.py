@@ -1,0 +1,62 @@
+"""What a patch may not decide: the files that judge it.
+
+Changes to them are left out when the patch is applied, so a fresh environment keeps its own test files and test
+configuration, and hidden tests are injected into what nobody has prepared for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from swe_plugin.grading.paths import Change, FileChange
+
+__all__ = ["TEST_CONFIGURATION", "TEST_FILES", "left_out", "tests_edited"]
+
+TEST_CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py")
+"""File names, in any directory, that change how tests run: never taken from a patch."""
+
+TEST_FILES = ("test_*.py", "*_test.py", "tests.py")
+"""File names of tests. Changed or deleted ones are restored; new ones are welcome but not taken along."""
+
+
+def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileChange]:
+    """The changes that are not applied.
+
+    Args:
+        changes: of the patch.
+        hidden: paths of the hidden test files.
+    """
+    hidden = [str(PurePosixPath(path)) for path in hidden]
+    return [item for item in changes if _is_test(item.path) or _collides(item, hidden)]
+
+
+def tests_edited(changes: Iterable[FileChange], hidden: Iterable[str]) -> bool:
+    """Whether a patch tries to change what judges it. New test files under names of their own are honest."""
+    hidden = [str(PurePosixPath(path)) for path in hidden]
+    return any(
+        _collides(item, hidden)
+        or _matches(item.path, TEST_CONFIGURATION)
+        or (_matches(item.path, TEST_FILES) and item.change is not Change.ADDED)
+        for item in changes
+    )
+
+
+def _is_test(path: str) -> bool:
+    return _matches(path, TEST_CONFIGURATION) or _matches(path, TEST_FILES)
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    name = PurePosixPath(path).name
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _collides(item: FileChange, hidden: Iterable[str]) -> bool:
+    """The path is a hidden file, or a file or link where a hidden file needs a directory, or the reverse."""
+    for path in hidden:
+        if item.path == path or item.path.startswith(f"{path}/"):
+            return True
+        if path.startswith(f"{item.path}/") and item.change is not Change.DELETED:
+            return True
+    return False

@@ -1,0 +1,116 @@
+"""`Judge`: everything around a grader. A fresh environment, grade-only retries, the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from swe_plugin.errors import GraderError, GraderTimeout
+from swe_plugin.grading.base import Grader
+from swe_plugin.grading.cache import GradeCache
+from swe_plugin.types import AttemptFailure, Grade, Task
+
+if TYPE_CHECKING:
+    from swe_plugin.environments.base import EnvironmentSpec
+    from swe_plugin.environments.pool import EnvironmentPool
+
+__all__ = ["Judge", "Verdict"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What grading one patch came to.
+
+    Attributes:
+        grade: None if every attempt failed: ungradable, which is not zero.
+        failures: one per failed attempt, in order; phase ``grade``.
+        flags: of the grade, or why there is none: ``grader_timeout`` or ``grader_error``.
+        duration_s: wall-clock seconds, waiting for a slot included.
+    """
+
+    grade: Grade | None
+    failures: list[AttemptFailure] = field(default_factory=list)
+    flags: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+
+class Judge:
+    """Grades patches in environments of their own, drawn from the pool's grading slots.
+
+    Args:
+        grader: the verdict itself.
+        pool: where environments come from.
+        spec: the environment of a task, given a label.
+        max_attempts: gradings tried for one patch, each in a fresh environment.
+        cache: None to grade every patch anew.
+        backoff_s: pause before the second attempt, doubled for each further one.
+    """
+
+    def __init__(
+        self,
+        grader: Grader,
+        pool: EnvironmentPool,
+        spec: Callable[[Task, str], EnvironmentSpec],
+        *,
+        max_attempts: int = 2,
+        cache: GradeCache | None = None,
+        backoff_s: float = 0.5,
+    ) -> None:
+        self.grader, self.cache = grader, cache
+        self._pool, self._spec = pool, spec
+        self._max_attempts, self._backoff_s = max_attempts, backoff_s
+
+    async def judge(self, task: Task, patch: str, *, label: str = "") -> Verdict:
+        """Grade one patch. A failure is data: only a cancellation is raised."""
+        began = time.perf_counter()
+        failures: list[AttemptFailure] = []
+        try:
+            grade = self.grader.prejudge(task, patch)
+            if grade is None:
+                grade = await self._grade(task, patch, label or task.instance_id, failures)
+            verdict = Verdict(grade, failures, grade.flags)
+        except _Ungradable as error:
+            verdict = Verdict(None, list(error.failures), (error.flag,))
+        except Exception as error:  # a bug in a third party's prejudge
+            verdict = Verdict(None, [_failure(error, 1)], ("grader_error",))
+        verdict.duration_s = time.perf_counter() - began
+        return verdict
+
+    async def _grade(self, task: Task, patch: str, label: str, failures: list[AttemptFailure]) -> Grade:
+        if self.cache is None:
+            return await self._attempts(task, patch, label, failures)
+        return await self.cache.get(task, patch, lambda: self._attempts(task, patch, label, failures))
+
+    async def _attempts(self, task: Task, patch: str, label: str, failures: list[AttemptFailure]) -> Grade:
+        for attempt in range(1, self._max_attempts + 1):
+            try:
+                async with self._pool.lease(self._spec(task, f"{label}-grade"), purpose="grading") as lease:
+                    return await self.grader.grade(task, patch, lease.environment)
+            except Exception as error:
+                failures.append(_failure(error, attempt))
+                logger.warning("%s: grading attempt %d failed: %s", label, attempt, failures[-1].error)
+                if attempt == self._max_attempts:
+                    raise _Ungradable(failures, error) from error
+            await asyncio.sleep(self._backoff_s * 2 ** (attempt - 1))
+        raise AssertionError("max_attempts is at least 1")
+
+
+class _Ungradable(GraderError):
+    """All attempts failed; carries what they failed with."""
+
+    def __init__(self, failures: list[AttemptFailure], last: Exception) -> None:
+        super().__init__(failures[-1].error)
+        self.failures = failures
+        self.flag = "grader_timeout" if isinstance(last, GraderTimeout) else "grader_error"
+
+
+def _failure(error: Exception, attempt: int) -> AttemptFailure:
+    trace = "".join(traceback.format_exception(error))
+    return AttemptFailure("grade", attempt, f"{type(error).__name__}: {error}", trace)

@@ -1,0 +1,125 @@
+"""`TestsGrader`: a patch is good if the hidden tests say so."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout
+from swe_plugin.grading.apply import apply_patch
+from swe_plugin.grading.base import Grader
+from swe_plugin.grading.integrity import left_out, tests_edited
+from swe_plugin.grading.parsers import parser
+from swe_plugin.grading.paths import file_changes
+from swe_plugin.types import ExecResult, Grade, Task, TestStatus
+
+if TYPE_CHECKING:
+    from swe_plugin.config import GradingConfig
+    from swe_plugin.environments.base import Environment
+
+__all__ = ["TestsGrader"]
+
+_LOG_CHARS = 10_000
+_NOT_RUN = (126, 127)  # POSIX shells: not executable, not found
+_KILLED = 137
+
+
+class TestsGrader(Grader):
+    """Applies the patch, injects the hidden tests, runs the task's command once and compares exact ids.
+
+    Changes of the patch to test files and test configuration are not applied (`integrity`). Resolved means that
+    every F2P and P2P id PASSED. What keeps the command from saying anything about the patch raises instead.
+
+    Args:
+        settings: the ``swe.grading`` section.
+    """
+
+    __test__ = False  # not a pytest class
+
+    def __init__(self, settings: GradingConfig) -> None:
+        self._settings = settings
+
+    def prejudge(self, task: Task, patch: str) -> Grade | None:
+        """An empty patch solves nothing; no environment is needed to know it."""
+        return None if patch.strip() else Grade(resolved=False, flags=("empty_patch",))
+
+    async def grade(self, task: Task, patch: str, environment: Environment) -> Grade:
+        """Judge `patch`; see `Grader.grade`.
+
+        Raises:
+            GraderTimeout: the command did not end in time in an environment that is alive.
+        """
+        began = time.perf_counter()
+        spec = task.grading
+        changes = file_changes(patch)
+        omitted = {item.path for item in left_out(changes, spec.tests)}
+        if any(item.path not in omitted for item in changes) or (patch.strip() and not changes):
+            await apply_patch(environment, patch, leave_out=sorted(omitted))
+        await _inject(task, environment)
+        statuses, log = await _run(task, environment)
+        wanted = {test_id: statuses.get(test_id, TestStatus.MISSING) for test_id in _ids(task)}
+        return Grade(
+            resolved=bool(wanted) and all(status is TestStatus.PASSED for status in wanted.values()),
+            statuses=wanted,
+            flags=("tests_edited",) if tests_edited(changes, spec.tests) else (),
+            duration_s=time.perf_counter() - began,
+            log=log[-_LOG_CHARS:],
+        )
+
+    def reward(self, task: Task, grade: Grade) -> float:
+        """1.0 if resolved, else 0.0."""
+        return float(grade.resolved)
+
+
+def _ids(task: Task) -> list[str]:
+    return [*task.grading.fail_to_pass, *task.grading.pass_to_pass]
+
+
+async def _inject(task: Task, environment: Environment) -> None:
+    """Write the hidden tests over whatever is there."""
+    for path, content in task.grading.tests.items():
+        relative = PurePosixPath(path)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise GraderError(f"hidden test {path!r} of {task.instance_id} lies outside the work directory")
+        try:
+            await environment.write_file(str(PurePosixPath(task.image.workdir) / relative), content.encode())
+        except ConnectionError:
+            raise
+        except OSError as error:
+            raise GraderError(f"hidden test {path!r} of {task.instance_id} cannot be written: {error}") from error
+
+
+async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStatus], str]:
+    """Run the test command: statuses by id, and the log.
+
+    Raises:
+        GraderError: nothing it printed is a verdict on the patch.
+    """
+    spec = task.grading
+    parse = parser(spec.parser)
+    if not spec.command or not _ids(task):
+        raise GraderError(f"{task.instance_id} has no test command or no test ids")
+    nonce = secrets.token_hex(16)
+    result = await environment.exec(list(spec.command), timeout_s=spec.timeout_s, stdin=f"{nonce}\n".encode())
+    log = "\n".join(filter(None, (result.stdout, result.stderr)))
+    if result.timed_out:
+        if not await environment.is_alive():
+            raise EnvironmentUnavailable(f"{task.instance_id}: the grading environment died")
+        raise GraderTimeout(f"the tests of {task.instance_id} did not end within {spec.timeout_s:g} s: {log[-500:]}")
+    statuses = parse(log, nonce)
+    if not statuses.keys() >= set(_ids(task)) and (reason := _no_verdict(result, statuses)):
+        raise GraderError(f"the tests of {task.instance_id} gave no verdict, {reason}: {log[-500:]}")
+    return statuses, log.replace(nonce, "<nonce>")
+
+
+def _no_verdict(result: ExecResult, statuses: dict[str, TestStatus]) -> str:
+    """Why missing ids say nothing about the patch, or empty: then the code under test ended the run."""
+    if result.truncated:
+        return "its output exceeds the limit"
+    if result.exit_code == _KILLED:
+        return "the command was killed"
+    if result.exit_code in _NOT_RUN and not statuses:
+        return "the command could not be run"
+    return ""

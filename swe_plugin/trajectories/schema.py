@@ -1,0 +1,104 @@
+"""Rollout results as JSON, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from swe_plugin.types import (
+    AttemptFailure,
+    ExecResult,
+    Grade,
+    Message,
+    RolloutResult,
+    Segment,
+    Span,
+    StopReason,
+    Task,
+    TestStatus,
+    ToolCall,
+    Turn,
+)
+
+__all__ = ["FORMAT", "from_json", "to_json", "tokens_to_json"]
+
+FORMAT = "swe-plugin-trajectory-1"
+"""Value of the key ``format``; changes with every incompatible change."""
+
+_TOKENS = ("ids", "mask", "log_probs", "weight_versions")
+_ELSEWHERE = ("task", "patch", "grade", "stop", "segments")
+
+
+def to_json(result: RolloutResult, *, step: int, phase: str) -> dict[str, Any]:
+    """Everything of a result but its patch, grade and tokens, which have files of their own; of each segment the
+    prompt's length and the spans, as ``[start, stop, kind, turn]``."""
+    fields = {
+        name.name: getattr(result, name.name) for name in dataclasses.fields(result) if name.name not in _ELSEWHERE
+    }
+    plain = {key: _plain(value) for key, value in fields.items()}
+    head = {"format": FORMAT, "instance_id": result.task.instance_id, "step": step, "phase": phase}
+    return {
+        **head,
+        "session": result.session,
+        "stop": str(result.stop),
+        **plain,
+        "segments": [
+            {"prompt_length": segment.prompt_length, "spans": [list(dataclasses.astuple(s)) for s in segment.spans]}
+            for segment in result.segments
+        ],
+        "task": dataclasses.asdict(result.task),
+    }
+
+
+def tokens_to_json(result: RolloutResult) -> list[dict[str, list[Any]]]:
+    """Per segment its lists of length T; the engine's `routed_experts` is not kept."""
+    return [{name: list(getattr(segment, name)) for name in _TOKENS} for segment in result.segments]
+
+
+def from_json(
+    data: dict[str, Any], *, patch: str, grade: dict[str, Any] | None, tokens: list[dict[str, Any]]
+) -> RolloutResult:
+    """Inverse of `to_json` and `tokens_to_json`.
+
+    Raises:
+        ValueError: another format, or missing or unknown keys.
+    """
+    if data.get("format") != FORMAT:
+        raise ValueError(f"format={data.get('format')!r}: must be {FORMAT}")
+    try:
+        return RolloutResult(
+            task=Task.from_json(json.dumps(data["task"])),
+            session=data["session"],
+            stop=StopReason(data["stop"]),
+            reward=data["reward"],
+            grade=None if grade is None else _grade(grade),
+            patch=patch,
+            messages=[_message(item) for item in data["messages"]],
+            turns=[Turn(**{**t, "results": [ExecResult(**r) for r in t["results"]]}) for t in data["turns"]],
+            segments=[
+                Segment(**{**head, **lists, "spans": [Span(*span) for span in head["spans"]]})
+                for head, lists in zip(data["segments"], tokens, strict=True)
+            ],
+            timings=data["timings"],
+            failures=[AttemptFailure(**item) for item in data["failures"]],
+            n_format_errors=data["n_format_errors"],
+            flags=tuple(data["flags"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _message(data: dict[str, Any]) -> Message:
+    return Message(**{**data, "tool_calls": tuple(ToolCall(**call) for call in data["tool_calls"])})
+
+
+def _grade(data: dict[str, Any]) -> Grade:
+    statuses = {test_id: TestStatus(status) for test_id, status in data["statuses"].items()}
+    return Grade(**{**data, "statuses": statuses, "flags": tuple(data["flags"])})

@@ -1,0 +1,135 @@
+"""`TrajectoryStore`: one directory per rollout, written whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import itertools
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swe_plugin.trajectories.names import safe_name
+from swe_plugin.trajectories.redact import Redactor
+from swe_plugin.trajectories.schema import from_json, to_json, tokens_to_json
+from swe_plugin.types import RolloutResult
+
+__all__ = ["Trajectory", "TrajectoryStore", "find_trajectories", "load_trajectory"]
+
+_PARTIAL = ".partial-"
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """A recorded rollout: where it lies, its trainer step and phase (``train`` or ``val``), and its result."""
+
+    path: Path
+    step: int
+    phase: str
+    result: RolloutResult
+
+
+class TrajectoryStore:
+    """Writes below one run directory; any number of processes may share it.
+
+    Args:
+        run_dir: the run's directory, made on first use.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+
+    async def save(self, result: RolloutResult, *, step: int, phase: str) -> Path:
+        """Write one rollout, in a thread.
+
+        A second rollout of the same name (a refilled group, a repeated validation) gets ``.2`` and so on.
+
+        Returns:
+            Its directory, ``step_<N>/<phase>/<instance>@<session>``.
+
+        Raises:
+            OSError: it cannot be written; nothing half-written is left.
+            ValueError: `phase` is neither ``train`` nor ``val``.
+        """
+        if phase not in ("train", "val"):
+            raise ValueError(f"phase={phase!r}: must be train or val")
+        return await asyncio.to_thread(self._save, result, int(step), phase)
+
+    def _save(self, result: RolloutResult, step: int, phase: str) -> Path:
+        parent = self.run_dir / f"step_{step}" / phase
+        parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=parent))
+        try:
+            _write(partial, result, step, phase)
+            partial.chmod(0o755)
+            return _publish(partial, parent / f"{safe_name(result.task.instance_id)}@{int(result.session)}")
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+
+def find_trajectories(run_dir: Path) -> Iterator[Path]:
+    """Directories of all complete rollouts of a run, by step, phase and name."""
+    steps = sorted(run_dir.glob("step_*"), key=lambda path: int(path.name.removeprefix("step_")))
+    for step in steps:
+        for path in sorted(step.glob("*/*/trajectory.json")):
+            if not path.parent.name.startswith(_PARTIAL):
+                yield path.parent
+
+
+def load_trajectory(path: Path) -> Trajectory:
+    """Read what `TrajectoryStore.save` wrote. Secrets that were redacted stay so.
+
+    Raises:
+        FileNotFoundError: no trajectory there.
+        ValueError: not of this format.
+    """
+    data = json.loads((path / "trajectory.json").read_text(encoding="utf-8"))
+    grade_file = path / "grade.json"
+    grade = json.loads(grade_file.read_text(encoding="utf-8")) if grade_file.exists() else None
+    tokens = json.loads((path / "tokens.json").read_text(encoding="utf-8"))
+    result = from_json(data, patch=(path / "patch.diff").read_bytes().decode(), grade=grade, tokens=tokens)
+    return Trajectory(path, data["step"], data["phase"], result)
+
+
+def _write(directory: Path, result: RolloutResult, step: int, phase: str) -> None:
+    redact = Redactor()
+    _write_json(directory / "trajectory.json", redact.data(to_json(result, step=step, phase=phase)))
+    (directory / "tokens.json").write_text(json.dumps(tokens_to_json(result)), encoding="utf-8")
+    # bytes, not text: a patch may hold \r\n, which no platform may touch
+    (directory / "patch.diff").write_bytes(redact.text(result.patch).encode(errors="backslashreplace"))
+    if result.grade is not None:
+        _write_json(directory / "grade.json", redact.data(dataclasses.asdict(result.grade)))
+    for number, failure in enumerate(result.failures, start=1):
+        text = f"attempt {failure.attempt}, {failure.phase}: {failure.error}\n\n{failure.traceback}"
+        (directory / f"failure_{number}.txt").write_bytes(redact.text(text).encode(errors="backslashreplace"))
+
+
+def _write_json(path: Path, data: Any) -> None:
+    """Readable UTF-8; all ASCII if there is a lone surrogate, which UTF-8 cannot hold."""
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        encoded = json.dumps(data, ensure_ascii=True, indent=1).encode()
+    path.write_bytes(encoded)
+
+
+def _publish(partial: Path, target: Path) -> Path:
+    """Rename to the first free name; atomic, also against other processes."""
+    for number in itertools.count(1):
+        final = target if number == 1 else target.with_name(f"{target.name}.{number}")
+        try:
+            os.rename(partial, final)  # noqa: PTH104 (fails on a directory that is not empty)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return final
+    raise AssertionError("unreachable")

@@ -1,0 +1,156 @@
+"""`SweAgentLoopManager`: spreads prompts over our workers and replaces workers that die."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import transfer_queue as tq
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from tensordict import TensorDict
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+
+from swe_plugin.config import load_config
+from swe_plugin.errors import TooManyFailures
+from swe_plugin.types import StopReason
+from swe_plugin.verl_adapter.members import crashed_member
+from swe_plugin.verl_adapter.watchdog import Watchdog
+from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
+
+__all__ = ["SweAgentLoopManager"]
+
+logger = logging.getLogger(__name__)
+
+_RESCUE_TIMEOUT_S = 60.0
+_DEATHS_IN_A_ROW = 3
+"""Deaths of one worker without a finished prompt in between that end the run."""
+
+
+@dataclass(slots=True)
+class _Dispatched:
+    """A prompt that was given to a worker, kept as a batch of one so that it can be given to another."""
+
+    position: int
+    partition: str
+    row: TensorDict
+    attempts: int = 1
+
+
+class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
+    """verl's manager with workers of our class, under a watchdog.
+
+    A worker that dies takes its rollouts with it. It is replaced and its prompts run once more, in the same
+    step and therefore with the same weights; a prompt that has used up ``swe.failure.max_attempts`` is marked
+    ``failure`` in training, so that verl replaces or drops its group, and gets rows that count as 0 in
+    validation.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = ray.remote(SweAgentLoopWorker)
+        self._failure = load_config(self.config.swe).failure
+        self._dispatched: dict[str, _Dispatched] = {}
+        self._deaths: Counter[int] = Counter()
+        self._watchdog = Watchdog(self._failure.watchdog_s, self._on_death)
+
+    async def _init_agent_loop_workers(self) -> None:
+        """Start the workers and wait until each has answered, so that a broken one ends the run here with its
+        own error instead of looking like a failed rollout later."""
+        self.agent_loop_workers = [self._spawn(i) for i in range(self.rollout_config.agent.num_workers)]
+        await asyncio.gather(*[worker.ping.remote() for worker in self.agent_loop_workers])
+        for position, worker in enumerate(self.agent_loop_workers):
+            self._watchdog.watch(position, worker)
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """Give a batch to the workers, contiguous chunks in order, without waiting for its rollouts.
+
+        Fewer prompts than workers (the replacement of a group) go to the workers that have the fewest.
+        """
+        self._watchdog.check()
+        self._forget_ended()
+        partition = "val" if "validate" in prompts and bool(prompts["validate"]) else "train"
+        positions = list(range(len(self.agent_loop_workers)))
+        if len(prompts) < len(positions):
+            load = [sum(d.position == p for d in self._dispatched.values()) for p in positions]
+            positions.sort(key=lambda p: load[p])
+        calls = []
+        for position, chunk in zip(positions, prompts.chunk(len(positions)), strict=False):
+            for i, uid in enumerate(chunk["uid"]):
+                self._dispatched[str(uid)] = _Dispatched(position, partition, chunk[i : i + 1])
+            calls.append(self.agent_loop_workers[position].generate_sequences.remote(chunk))
+        _wait_unless_dead(calls)
+
+    def _spawn(self, position: int) -> Any:
+        """Start a worker on the node that its position belongs to, or on any other if that one is gone."""
+        nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0]
+        return self.agent_loop_workers_class.options(
+            name=f"agent_loop_worker_{position}_{uuid.uuid4().hex[:8]}",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[position % len(nodes)], soft=True),
+        ).remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
+
+    def _on_death(self, position: int, cause: str) -> None:
+        self._forget_ended()
+        self._deaths[position] += 1
+        if self._deaths[position] >= _DEATHS_IN_A_ROW:
+            raise TooManyFailures(f"agent-loop worker {position} died {_DEATHS_IN_A_ROW} times in a row: {cause}")
+        worker = self._spawn(position)
+        ray.get(worker.ping.remote())  # raises what a worker raises that cannot start at all: then the run ends
+        self.agent_loop_workers[position] = worker
+        self._watchdog.watch(position, worker)
+        lost = {uid: prompt for uid, prompt in self._dispatched.items() if prompt.position == position}
+        _clear_rows(lost.keys())
+        again = [prompt for prompt in lost.values() if prompt.attempts < self._failure.max_attempts]
+        for prompt in again:
+            prompt.attempts += 1
+        _wait_unless_dead([worker.generate_sequences.remote(prompt.row) for prompt in again])
+        for uid, prompt in lost.items():
+            if prompt not in again:
+                del self._dispatched[uid]
+                self._give_up(uid, prompt, worker, f"agent-loop worker died: {cause}")
+
+    def _give_up(self, uid: str, prompt: _Dispatched, worker: Any, cause: str) -> None:
+        if prompt.partition == "val":
+            try:
+                ray.get(worker.fail_prompt.remote(prompt.row, cause), timeout=_RESCUE_TIMEOUT_S)
+            except (ray.exceptions.RayError, TimeoutError):
+                logger.exception("no row for a lost validation prompt; verl counts its acc as 0")
+            else:
+                return
+        members = [
+            crashed_member(session, cause, stop=StopReason.CANCELLED).to_tag()
+            for session in range(self.rollout_config.n)
+        ]
+        tq.kv_put(key=uid, partition_id=prompt.partition, tag={"status": "failure", "members": members})
+
+    def _forget_ended(self) -> None:
+        """Drop prompts from the account that have a terminal status or have left the queue."""
+        running = {
+            key
+            for tags in (tq.kv_list() or {}).values()
+            for key, tag in tags.items()
+            if tag.get("is_prompt") and tag.get("status") in ("pending", "running")
+        }
+        for uid in self._dispatched.keys() - running:
+            del self._deaths[self._dispatched.pop(uid).position]
+
+
+def _wait_unless_dead(calls: list[Any]) -> None:
+    for call in calls:
+        try:
+            ray.get(call)
+        except ray.exceptions.RayActorError:
+            logger.warning("an agent-loop worker died while it was given prompts; the watchdog takes over")
+
+
+def _clear_rows(uids: Collection[str]) -> None:
+    """Remove rows of groups that a dead worker was about to publish."""
+    for partition, tags in (tq.kv_list() or {}).items():
+        rows = [key for key, tag in tags.items() if not tag.get("is_prompt") and key.partition("_")[0] in uids]
+        if rows:
+            tq.kv_clear(keys=rows, partition_id=partition)

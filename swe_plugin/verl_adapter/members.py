@@ -1,0 +1,123 @@
+"""`Member`: what became of one rollout, in a form that travels on the tag of its group.
+
+A rollout without a row would leave no trace in verl's queue, whose rows are all it has. So the worker writes
+one small record per rollout to the tag of the group's prompt key, which verl's replay buffer lists anyway:
+no further actor, and no process on the path of a command.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from swe_plugin.types import RolloutResult, StopReason
+
+__all__ = ["CAUSE_CHARS", "Member", "crashed_member", "member_of"]
+
+CAUSE_CHARS = 500
+"""Length to which causes are cut on a tag; the whole text is in the rollout's own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rollout of a group. Times are wall-clock seconds; None means that the phase was not reached.
+
+    Attributes:
+        session: index in the group.
+        stop: value of its `StopReason`.
+        cause: why it has no row; empty for a survivor.
+        resolved: whether its patch was graded as resolved; None if it was not graded.
+        reward: None without a row.
+        wait_s, start_s: waiting for a slot, and starting the environment.
+        generate_s, exec_s: waiting for the model, and running commands.
+        grade_s: grading, None when not graded.
+        total_s: the whole rollout.
+        grade_cached: the grade came from the cache.
+        empty_patch: the agent changed nothing; None if no patch was taken.
+        format_errors: answers in which no action could be read.
+        retries: failed attempts (environment, grading) on the way.
+        sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
+        segments: rows.
+    """
+
+    session: int
+    stop: str
+    cause: str = ""
+    resolved: bool | None = None
+    reward: float | None = None
+    wait_s: float | None = None
+    start_s: float | None = None
+    generate_s: float | None = None
+    exec_s: float | None = None
+    grade_s: float | None = None
+    total_s: float | None = None
+    grade_cached: bool = False
+    empty_patch: bool | None = None
+    format_errors: int = 0
+    retries: int = 0
+    sampled_tokens: int = 0
+    context_tokens: int = 0
+    segments: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """It has no row."""
+        return bool(self.cause)
+
+    def to_tag(self) -> dict[str, Any]:
+        """Plain values, defaults left out."""
+        return {
+            field.name: value
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default or field.default is dataclasses.MISSING
+        }
+
+    @classmethod
+    def from_tag(cls, tag: Mapping[str, Any]) -> Member:
+        """Inverse of `to_tag`."""
+        return cls(**tag)
+
+
+def member_of(result: RolloutResult, *, segments: int = 0, sampled: int = 0, context: int = 0) -> Member:
+    """The record of a finished rollout.
+
+    Args:
+        result: what the rollout produced.
+        segments: rows it has; 0 makes it a failed member, whatever its reward.
+        sampled, context: ids with mask 1, and all others, over its rows.
+    """
+    timings, grade = result.timings, result.grade
+    return Member(
+        session=result.session,
+        stop=str(result.stop),
+        cause="" if segments else _cause(result),
+        resolved=None if grade is None else grade.resolved,
+        reward=result.reward if segments else None,
+        wait_s=timings.get("wait"),
+        start_s=timings.get("start"),
+        generate_s=timings.get("generate"),
+        exec_s=timings.get("exec"),
+        grade_s=None if grade is None else timings.get("grade"),
+        total_s=timings.get("total"),
+        grade_cached=grade is not None and grade.cached,
+        empty_patch=None if grade is None else not result.patch,
+        format_errors=result.n_format_errors,
+        retries=len(result.failures),
+        sampled_tokens=sampled,
+        context_tokens=context,
+        segments=segments,
+    )
+
+
+def crashed_member(session: int, cause: str, *, stop: StopReason = StopReason.SCAFFOLD_ERROR) -> Member:
+    """The record of a rollout that raised, or whose process died."""
+    return Member(session=session, stop=str(stop), cause=cause[:CAUSE_CHARS] or str(stop))
+
+
+def _cause(result: RolloutResult) -> str:
+    if result.reward is not None:
+        return f"{result.stop}: no sampled token"
+    last = result.failures[-1].error if result.failures else ""
+    return f"{result.stop}: {last}"[:CAUSE_CHARS].rstrip(": ")

@@ -1,0 +1,162 @@
+"""`Runtime`: what all rollouts of one agent-loop process share, and how one of them is run."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swe_plugin.config import SweConfig, load_config
+from swe_plugin.errors import ConfigError
+from swe_plugin.plugins import load_plugins
+from swe_plugin.policies.limits import TokenLimits
+from swe_plugin.policies.token_policy import TokenPolicy
+from swe_plugin.rollout.build import build_rollout_worker
+from swe_plugin.tokens.journal import Journal
+from swe_plugin.tokens.renderer import Renderer
+from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
+from swe_plugin.tokens.server import TokenServer
+from swe_plugin.trajectories.names import safe_name
+from swe_plugin.types import RolloutResult, Task
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from swe_plugin.rollout.worker import RolloutWorker
+
+__all__ = ["JOURNALS", "RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
+
+JOURNALS = "journals"
+"""Directory of the journals of one step and phase, beside its rollouts. They are written while a rollout runs,
+whose own directory appears only when it is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRequest:
+    """One rollout that verl asked for.
+
+    Attributes:
+        task: what to attempt.
+        session: index in the group.
+        phase: ``train`` or ``val``.
+        step: trainer step it is sampled for.
+        request_id: of the group and session, unique in the run; tells verl's router which server holds the prefix.
+    """
+
+    task: Task
+    session: int
+    phase: str
+    step: int
+    request_id: str
+
+
+class Runtime:
+    """One per process: environments, grader, scaffold, renderer and their limits.
+
+    Args:
+        config: the ``swe:`` section, its slots already this process's share.
+        renderer: of the model's chat template.
+        limits: of prompts, answers and rows.
+        run_dir: where rollouts are recorded.
+    """
+
+    def __init__(self, config: SweConfig, renderer: Renderer, limits: TokenLimits, run_dir: Path) -> None:
+        self.config, self.run_dir = config, run_dir
+        self._renderer, self._limits = renderer, limits
+        self._calls = asyncio.Semaphore(config.policy.concurrency)
+        self.worker: RolloutWorker = build_rollout_worker(config, load_plugins(), run_dir)
+
+    async def rollout(self, request: RolloutRequest, server: TokenServer) -> RolloutResult:
+        """Run one rollout, its retries included.
+
+        Args:
+            request: what to run.
+            server: what samples, with the sampling settings of this request.
+
+        Returns:
+            The result, whose reward is None if there is no row.
+        """
+        journal = Journal(self._journal_path(request))
+        attempts = 0
+
+        def policy() -> TokenPolicy:
+            nonlocal attempts
+            attempts += 1
+            return TokenPolicy(
+                self._renderer,
+                server,
+                self._limits,
+                journal=journal,
+                semaphore=self._calls,
+                max_attempts=self.config.policy.max_attempts,
+                request_id=f"{request.request_id}_{attempts}",
+            )
+
+        try:
+            return await self.worker.run(request.task, request.session, policy, step=request.step, phase=request.phase)
+        finally:
+            await asyncio.to_thread(journal.flush)
+
+    async def close(self) -> None:
+        """Cancel running rollouts and wait until their environments are gone."""
+        await self.worker.close()
+
+    def _journal_path(self, request: RolloutRequest) -> Path | None:
+        if not self.config.output.trajectories:
+            return None
+        name = f"{safe_name(request.task.instance_id)}@{request.session}-{request.request_id[:8]}.jsonl"
+        return self.run_dir / f"step_{request.step}" / request.phase / JOURNALS / name
+
+
+def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int], nodes: int) -> Runtime:
+    """The runtime of one agent-loop process.
+
+    Args:
+        config: verl's whole configuration.
+        tokenizer: the model's.
+        stop_ids: ids at which the server stops by itself, beside the template's (the generation configuration's).
+        nodes: machines that agent-loop workers are spread over.
+
+    Raises:
+        ConfigError: a setting or the chat template is wrong.
+        PluginError: a named backend, scaffold or grader cannot be imported.
+    """
+    swe = load_config(config.swe)
+    rollout = config.actor_rollout_ref.rollout
+    swe.slots = share_of_node(swe, workers=rollout.agent.num_workers, nodes=nodes)
+    limits = TokenLimits(
+        max_model_len=rollout.max_model_len or rollout.prompt_length + rollout.response_length,
+        max_prompt_tokens=rollout.prompt_length,
+        max_response_tokens=rollout.response_length,
+        max_turn_tokens=swe.policy.max_turn_tokens,
+    )
+    renderer = ChatTemplateRenderer(
+        tokenizer,
+        _template(swe.policy.chat_template),
+        stop_ids=stop_ids,
+        template_kwargs=dict(config.data.get("apply_chat_template_kwargs") or {}),
+    )
+    return Runtime(swe, renderer, limits, Path(swe.output.dir) / (swe.output.run or "run"))
+
+
+def share_of_node(swe: SweConfig, *, workers: int, nodes: int) -> Any:
+    """This process's part of the node's slots: workers are spread evenly, and each has at least one of each."""
+    here = math.ceil(workers / max(nodes, 1))
+    slots = swe.slots
+    return dataclasses.replace(
+        slots,
+        **{field.name: max(getattr(slots, field.name) // here, 1) for field in dataclasses.fields(slots)},
+    )
+
+
+def _template(path: str) -> str | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("swe.policy.chat_template", path, f"cannot be read: {error.strerror}") from error

@@ -1,0 +1,52 @@
+import pytest
+from omegaconf import OmegaConf
+
+from swe_plugin.errors import ConfigError
+from swe_plugin.verl_adapter.checks import check_verl_config
+
+
+def test_the_wiring_of_a_recipe_is_accepted(config):
+    check_verl_config(config)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("trainer.use_v1", False, "V1"),
+        ("actor_rollout_ref.rollout.agent.agent_loop_manager_class", None, "group rule"),
+        ("trainer.v1.sampler.custom_sampler.path", None, "breaker"),
+        ("trainer.v1.sampler.custom_sampler.name", "ReplayBuffer", "breaker"),
+        ("actor_rollout_ref.rollout.calculate_log_probs", False, "log-probs"),
+        ("actor_rollout_ref.actor.shuffle", False, "padding"),
+        ("actor_rollout_ref.actor.ppo_mini_batch_size", 3, "divide"),
+        ("actor_rollout_ref.actor.loss_agg_mode", "seq-mean-token-mean", "token-mean"),
+        ("actor_rollout_ref.actor.loss_agg_mode", "seq-mean-token-sum-norm", "segments"),
+        ("algorithm.adv_estimator", "rloo", "grpo"),
+        ("swe.failure.min_survivors", 1, "at least 2"),
+        ("actor_rollout_ref.rollout.n", 1, "every group is dropped"),
+    ],
+)
+def test_a_combination_that_would_train_on_something_else_is_refused(config, key, value, says):
+    OmegaConf.update(config, key, value, force_add=True)
+    with pytest.raises(ConfigError, match=says) as raised:
+        check_verl_config(config)
+    assert raised.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("critic.ppo_mini_batch_size", 1), ("critic.shuffle", False)], ids=["unequal", "unshuffled"]
+)
+def test_a_critic_must_see_the_same_updates_as_the_actor(config, key, value):
+    OmegaConf.update(config, key, value)
+    check_verl_config(config)  # without a critic its settings do not matter
+    config.algorithm.adv_estimator = "gae"
+    with pytest.raises(ConfigError) as raised:
+        check_verl_config(config)
+    assert raised.value.key == key
+
+
+def test_ppo_takes_single_rollouts(config):
+    """GAE does not compare the members of a group."""
+    config.algorithm.adv_estimator = "gae"
+    config.actor_rollout_ref.rollout.n = 1
+    check_verl_config(config)

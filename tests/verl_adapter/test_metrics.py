@@ -1,0 +1,59 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from verl.trainer.ppo.v1.utils import MetricsAggregator
+
+from swe_plugin.types import StopReason
+from swe_plugin.verl_adapter.ledger import Group
+from swe_plugin.verl_adapter.members import Member
+from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics, stop_metric
+
+GOOD = Member(0, "submitted", resolved=True, reward=1.0, start_s=1.0, grade_s=0.5, empty_patch=False, segments=1)
+WRONG = Member(1, "max_turns", resolved=False, reward=0.0, start_s=3.0, grade_cached=True, grade_s=0.0, segments=1)
+FAILED = Member(2, "environment_start", cause="no mount", retries=1)
+
+
+def metrics(*groups):
+    return step_metrics([Group(str(i), status, i, list(ms)) for i, (status, ms) in enumerate(groups)], group_size=3)
+
+
+def test_members_without_a_row_count_too():
+    found = metrics(("finished", [GOOD, WRONG, FAILED]), ("failure", [FAILED, FAILED, GOOD]))
+    assert found["swe/failed"] == 0.5
+    assert found["swe/failed_total"] == 3
+    assert found["swe/stop/environment_start"] == 0.5
+    assert found["swe/resolved"] == pytest.approx(2 / 3)
+    assert found["swe/groups/dropped"] == 0.5
+    assert found["swe/groups/short"] == 0.5
+    assert found["swe/env/start_s/mean"] == pytest.approx(5 / 3)
+    assert found["swe/env/start_s/p90"] == 3.0
+    assert found["swe/grade/cache_hit_rate"] == pytest.approx(1 / 3)
+    assert found["swe/env/retries"] == 0.5
+
+
+@given(st.lists(st.sampled_from(list(StopReason)), min_size=1))
+def test_stop_fractions_sum_to_one(stops):
+    found = metrics(("finished", [Member(i, str(stop)) for i, stop in enumerate(stops)]))
+    assert sum(found[stop_metric(reason)] for reason in StopReason) == pytest.approx(1)
+
+
+def test_verl_combines_every_metric_as_its_name_promises():
+    """verl decides by name how the updates of one step are combined; a fraction must not become a maximum."""
+    aggregator = MetricsAggregator()
+    names = metrics(("finished", [GOOD, WRONG, FAILED])) | row_metrics(100, rows_per_update=64)
+    for name in names:
+        expected = {"total": "sum", "max": "max"}.get(name.rpartition("/")[2].rpartition("_")[2], "weighted_avg")
+        assert aggregator._get_aggregation_type(name) == expected, name
+
+
+def test_nothing_seen_nothing_claimed():
+    assert metrics() == {}
+    assert "swe/resolved" not in metrics(("failure", [FAILED]))
+
+
+def test_real_rows_per_update():
+    """129 rows in updates of 128 are two updates, each about half full: never one of a single real row."""
+    found = row_metrics(129, rows_per_update=128)
+    assert found["swe/rows/per_update"] == 64.5
+    assert found["swe/rows/padding"] == pytest.approx(127 / 256)
+    assert row_metrics(128, rows_per_update=128)["swe/rows/padding"] == 0

@@ -75,10 +75,10 @@ docs: $(INSTALLED) ## regenerate docs/configuration.md and docs/hooks.md
 	$(BIN)/python -m swe_plugin.cli.docs
 
 bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
-	$(BIN)/python -m tests.benchmarks.bench_rooms
+	$(BIN)/python tests/benchmarks/bench_rooms.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
-	$(BIN)/python -m tests.benchmarks.bench_demo $(SEEDS)
+	$(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)
 
 clean: ## remove caches, and what a killed run left on this machine
 	@if [ -x $(BIN)/swe-plugin ]; then $(BIN)/swe-plugin clean; fi

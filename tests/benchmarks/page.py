@@ -1,0 +1,28 @@
+"""Writing one section of docs/benchmarks.md, with what it takes to judge and repeat the numbers."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+
+def machine() -> str:
+    """Date, commit, cores and memory, in one line."""
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=PAGE.parent)
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    when = datetime.now(UTC).date().isoformat()
+    return f"{when}, commit {commit.stdout.strip() or 'unknown'}, {cores} cores, {gib:.0f} GiB, {platform.machine()}"
+
+
+def write_section(name: str, text: str, page: Path = PAGE) -> None:
+    """Replace what stands between ``<!-- name: begin -->`` and ``<!-- name: end -->``."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"{page} has no section {name}")
+    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")

@@ -1,0 +1,8 @@
+"""What environments start from: images become read-only directories, built once per node."""
+
+from __future__ import annotations
+
+from swe_plugin.environments.images.resolve import Layers, resolve
+from swe_plugin.environments.images.store import ImageStore
+
+__all__ = ["ImageStore", "Layers", "resolve"]

@@ -1,0 +1,234 @@
+"""Leases: what a process holds on this node is on disk before it exists, so that nothing outlives its owner.
+
+A lease is a JSON file under ``<home>/leases/<host name>/`` that its owner keeps locked with ``flock``. The
+kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists.
+Processes are found by the lease id, which is part of their command line; mounts need no record because they
+live in mount namespaces only, and end with their processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import time
+import uuid
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from swe_plugin.environments.home import home
+
+__all__ = ["ReapReport", "ResourceLease", "lease_directory", "reap"]
+
+logger = logging.getLogger(__name__)
+
+_KILL_WAIT_S = 5.0
+_held: weakref.WeakSet[ResourceLease] = weakref.WeakSet()
+
+
+def lease_directory() -> Path:
+    """Directory of this node's lease files. Per host name, because homes may be shared between nodes."""
+    path = home() / "leases" / socket.gethostname()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+class ResourceLease:
+    """A locked lease file of the calling process.
+
+    Create it before the resource, `release` it after the resource is gone.
+
+    Attributes:
+        id: unique; processes that belong to the lease carry it in their command line.
+        path: the file.
+    """
+
+    def __init__(self, kind: str, *, cgroups: Iterable[Path] = (), directories: Iterable[Path] = ()) -> None:
+        self.id = f"swe-{uuid.uuid4().hex[:16]}"
+        self.path = lease_directory() / f"{self.id}.json"
+        record = {
+            "id": self.id,
+            "kind": kind,
+            "owner_pid": os.getpid(),
+            "cgroups": [str(path / self.id) for path in cgroups],
+            "directories": [str(path / self.id) for path in directories],
+        }
+        self.cgroups = [Path(path) for path in record["cgroups"]]  # type: ignore[union-attr]
+        self.directories = [Path(path) for path in record["directories"]]  # type: ignore[union-attr]
+        draft = self.path.with_suffix(".draft")
+        self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        os.write(self._fd, json.dumps(record).encode())
+        draft.rename(self.path)
+        _held.add(self)
+
+    def release(self) -> None:
+        """Forget the lease; what it listed must be gone. Idempotent."""
+        if self._fd >= 0:
+            self.path.unlink(missing_ok=True)
+            self._drop()
+
+    def abandon(self) -> None:
+        """Let go without having cleaned up: the next `reap` does it."""
+        if self._fd >= 0:
+            self._drop()
+
+    def _drop(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+        _held.discard(self)
+
+
+def _drop_in_child() -> None:
+    """A forked child shares the lock's open file: it must let go, or the lease would outlive its owner."""
+    for lease in list(_held):
+        lease._drop()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)
+
+
+@dataclass(slots=True)
+class ReapReport:
+    """What `reap` removed, and what it could not (reasons in `problems`)."""
+
+    leases: list[str] = field(default_factory=list)
+    processes: int = 0
+    cgroups: int = 0
+    directories: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = (
+            f"{len(self.leases)} stale leases: {self.processes} processes, {self.cgroups} cgroups, "
+            f"{self.directories} directories removed"
+        )
+        return "; ".join([text, *self.problems])
+
+
+def reap() -> ReapReport:
+    """Remove what leases without a living owner list. Blocking; safe to run at any time, by many at once.
+
+    A lease that cannot be cleaned completely is kept, reported in `ReapReport.problems`, and tried again by
+    the next call.
+    """
+    report = ReapReport()
+    for path in sorted(lease_directory().iterdir()):
+        with _stale(path) as record:
+            if record is not None:
+                before = len(report.problems)
+                _clean(record, report)
+                if len(report.problems) == before:
+                    path.unlink(missing_ok=True)
+                    report.leases.append(path.stem)
+    if report.leases or report.problems:
+        logger.info("%s", report)
+    return report
+
+
+@contextlib.contextmanager
+def _stale(path: Path) -> Iterator[dict[str, Any] | None]:
+    """The record of a lease nobody holds, locked meanwhile; None if it is held or gone."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alive = os.fstat(fd).st_nlink > 0
+        yield _parse(fd) if alive else None
+    except BlockingIOError:
+        yield None
+    finally:
+        os.close(fd)
+
+
+def _parse(fd: int) -> dict[str, Any]:
+    try:
+        record = json.loads(os.pread(fd, 1 << 20, 0))
+    except ValueError:
+        return {}  # its owner died between creating and writing it: nothing existed yet
+    return record if isinstance(record, dict) else {}
+
+
+def _clean(record: dict[str, Any], report: ReapReport) -> None:
+    marker = str(record.get("id", ""))
+    if marker:
+        report.processes += _kill(lambda: _marked(marker), report)
+    for name in record.get("cgroups", ()):
+        _remove_cgroup(Path(name), report)
+    for name in record.get("directories", ()):
+        if Path(name).exists():
+            try:
+                shutil.rmtree(name)
+                report.directories += 1
+            except OSError as error:
+                report.problems.append(f"{name}: {error}")
+
+
+def _marked(marker: str) -> list[int]:
+    needle, found = marker.encode(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if needle in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def _members(cgroup: Path) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in (cgroup / "cgroup.procs").read_text().split()]
+    return []
+
+
+def _kill(find: Any, report: ReapReport) -> int:
+    """SIGKILL what `find` lists until it lists nothing; returns how many there were."""
+    seen: set[int] = set()
+    deadline = time.monotonic() + _KILL_WAIT_S
+    while pids := find():
+        seen.update(pids)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            except OSError as error:
+                report.problems.append(f"process {pid}: {error}")
+                return len(seen)
+        if time.monotonic() > deadline:
+            report.problems.append(f"processes {pids} survive SIGKILL")
+            break
+        time.sleep(0.01)
+    return len(seen)
+
+
+def _remove_cgroup(top: Path, report: ReapReport) -> None:
+    if not top.is_dir():
+        return
+    for path in _deepest_first(top):
+        report.processes += _kill(lambda path=path: _members(path), report)
+        for attempt in range(50):
+            try:
+                path.rmdir()
+                report.cgroups += 1
+                break
+            except FileNotFoundError:
+                break
+            except OSError as error:  # EBUSY while the last member is being torn down
+                if attempt == 49:
+                    report.problems.append(f"{path}: {error}")
+                time.sleep(0.01)
+
+
+def _deepest_first(top: Path) -> Sequence[Path]:
+    return [Path(path) for path, _, _ in os.walk(top, topdown=False)]

@@ -1,0 +1,9 @@
+"""The ``sandbox`` backend: Linux namespaces, overlay and seccomp, no daemon and no image registry."""
+
+from __future__ import annotations
+
+from swe_plugin.environments.sandbox.environment import SandboxEnvironment
+from swe_plugin.environments.sandbox.owner import close_zygote
+from swe_plugin.environments.sandbox.probe import ProbeReport, probe
+
+__all__ = ["ProbeReport", "SandboxEnvironment", "close_zygote", "probe"]

@@ -1,0 +1,141 @@
+"""The owner's end of the socket to one sandbox: requests out, answers matched by id."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from typing import Any
+
+from swe_plugin.environments.sandbox.zygote.frames import Decoder, Frame, encode
+from swe_plugin.errors import EnvironmentUnavailable
+
+__all__ = ["Channel"]
+
+_CHUNK = 1 << 18
+_CANCEL_WAIT_S = 10.0
+
+
+class Channel:
+    """One per sandbox. Never blocks the event loop.
+
+    Args:
+        sock: the owner's end; owned by the channel from now on.
+        label: for error messages.
+    """
+
+    def __init__(self, sock: socket.socket, label: str) -> None:
+        sock.setblocking(False)
+        self._socket, self._label = sock, label
+        self._ids = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[Frame]] = {}
+        self._sending = asyncio.Lock()
+        self._closed = asyncio.Event()
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+
+    @property
+    def is_open(self) -> bool:
+        """The sandbox has not gone."""
+        return not self._closed.is_set()
+
+    async def start(self, plan: dict[str, Any]) -> Frame:
+        """Send the plan as the first frame and wait for the first answer, which has id 0."""
+        answer = self._expect(0)
+        await self._send(encode(plan))
+        return await answer
+
+    async def request(self, header: dict[str, Any], payload: bytes = b"", pass_fd: int | None = None) -> Frame:
+        """Send one request and wait for its answer. Cancelling waits until the sandbox has ended the command.
+
+        Raises:
+            EnvironmentUnavailable: the sandbox is gone.
+        """
+        number = next(self._ids)
+        answer = self._expect(number)
+        try:
+            await self._send(encode({**header, "id": number}, payload), pass_fd)
+            header, payload = await answer
+        except asyncio.CancelledError:
+            await self._cancel(number)
+            raise
+        finally:
+            self._answers.pop(number, None)
+        if "error" in header:
+            raise EnvironmentUnavailable(f"{self._label}: {header['error']}")
+        return header, payload
+
+    async def wait_closed(self, timeout_s: float) -> bool:
+        """Wait until the sandbox and its cgroups are gone; False if they are not in time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), timeout_s)
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """Let go of the socket. Requests in flight fail."""
+        self._reader.cancel()
+        self._fail()
+        self._socket.close()
+
+    def _expect(self, number: int) -> asyncio.Future[Frame]:
+        if self._closed.is_set():
+            raise EnvironmentUnavailable(f"{self._label}: the sandbox is gone")
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        return answer
+
+    async def _cancel(self, number: int) -> None:
+        """Tell the sandbox to end a command and wait until it has; further cancellations do not cut this short."""
+        ended = asyncio.ensure_future(self._cancelled(number))
+        while not ended.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
+
+    async def _cancelled(self, number: int) -> None:
+        with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
+            answer = self._expect(number)
+            async with asyncio.timeout(_CANCEL_WAIT_S):
+                await self._send(encode({"op": "cancel", "id": 0, "target": number}))
+                await answer
+        self._answers.pop(number, None)
+
+    async def _send(self, data: bytes, pass_fd: int | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        # Frames must not interleave, nor end in the middle when the sender is cancelled.
+        sending = asyncio.ensure_future(self._send_locked(loop, data, pass_fd))
+        await asyncio.shield(sending)
+
+    async def _send_locked(self, loop: asyncio.AbstractEventLoop, data: bytes, pass_fd: int | None) -> None:
+        async with self._sending:
+            try:
+                if pass_fd is not None:
+                    while True:
+                        try:
+                            sent = socket.send_fds(self._socket, [data[:1]], [pass_fd])
+                            break
+                        except BlockingIOError:
+                            await asyncio.sleep(0.001)
+                    data = data[sent:]
+                await loop.sock_sendall(self._socket, data)
+            except OSError as error:
+                raise EnvironmentUnavailable(f"{self._label}: the sandbox is gone ({error})") from error
+
+    async def _read(self) -> None:
+        loop, decoder = asyncio.get_running_loop(), Decoder()
+        try:
+            while data := await loop.sock_recv(self._socket, _CHUNK):
+                for header, payload in decoder.feed(data):
+                    answer = self._answers.get(header["id"])
+                    if answer is not None and not answer.done():
+                        answer.set_result((header, payload))
+        except OSError:
+            pass  # the same as the end of the stream: nobody is on the other side
+        finally:
+            self._fail()
+
+    def _fail(self) -> None:
+        self._closed.set()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EnvironmentUnavailable(f"{self._label}: the sandbox is gone"))
+                answer.exception()  # seen: not every waiter is still there

@@ -1,0 +1,165 @@
+"""The owner's side of a zygote: spawned on first use, one per process, replaced when it has died."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from swe_plugin.environments.home import home
+from swe_plugin.environments.leases import ResourceLease, reap
+from swe_plugin.environments.sandbox import zygote
+from swe_plugin.environments.sandbox.hierarchy import Hierarchy, detect_hierarchy
+from swe_plugin.errors import EnvironmentStartError
+
+__all__ = ["ZygoteProcess", "close_zygote", "current_zygote"]
+
+_SEND_TIMEOUT_S = 5.0
+
+
+class ZygoteProcess:
+    """A running zygote and the lease under which it makes cgroups.
+
+    Attributes:
+        lease: recorded before the process exists; its id is on the zygote's command line.
+        hierarchy: cgroup controllers that sandboxes get.
+        mount_point: an empty directory that sandboxes mount over, each in its own namespace.
+    """
+
+    def __init__(self, *, with_cgroups: bool = True) -> None:
+        self.hierarchy = detect_hierarchy() if with_cgroups else Hierarchy()
+        self.mount_point = home() / "mnt"
+        self.mount_point.mkdir(exist_ok=True)
+        parents = self.hierarchy.parents
+        self.lease = ResourceLease("zygote", cgroups=set(parents.values()))
+        self._groups = {name: parent / self.lease.id for name, parent in parents.items()}
+        self._numbers = itertools.count(1)
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)
+        command = [sys.executable, "-I", "-S", str(Path(zygote.__file__).parent / "__main__.py")]
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), self.lease.id],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C in a terminal is for the owner alone
+                env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+                cwd="/",
+            )
+        except OSError as error:
+            self._control.close()
+            self.lease.release()
+            raise EnvironmentStartError(f"sandbox: cannot start {command[0]}: {error}") from error
+        finally:
+            theirs.close()
+        hello = {"groups": {name: str(path) for name, path in self._groups.items()}, "version": self.hierarchy.version}
+        with contextlib.suppress(OSError):  # it died at once: the first start will say so
+            self._control.send(json.dumps(hello).encode())
+
+    @property
+    def is_running(self) -> bool:
+        """The process lives and this process may talk to it."""
+        return self._process.poll() is None
+
+    def cgroups(self, number: int) -> dict[str, str]:
+        """Controller -> directory of one sandbox."""
+        return {name: str(path / str(number)) for name, path in self._groups.items()}
+
+    def next_number(self) -> int:
+        """A fresh sandbox number."""
+        return next(self._numbers)
+
+    async def start(self, number: int, end: socket.socket, *, user: bool, network: str) -> None:
+        """Ask for a sandbox that serves `end` of a socket.
+
+        Raises:
+            EnvironmentStartError: the zygote is gone or does not take requests.
+        """
+        request = {"op": "start", "id": number, "user": user, "network": network}
+        deadline = time.monotonic() + _SEND_TIMEOUT_S
+        while True:
+            try:
+                socket.send_fds(self._control, [json.dumps(request).encode()], [end.fileno()])
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise EnvironmentStartError("sandbox: the zygote takes no requests") from None
+                await asyncio.sleep(0.002)
+            except OSError as error:
+                raise EnvironmentStartError(f"sandbox: the zygote is gone ({error})") from error
+
+    async def kill(self, number: int) -> None:
+        """End a sandbox; the end of its socket tells when it is gone. No error if the zygote itself is gone."""
+        deadline = time.monotonic() + _SEND_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                self._control.send(json.dumps({"op": "kill", "id": number}).encode())
+            except BlockingIOError:
+                await asyncio.sleep(0.002)
+                continue
+            except OSError:
+                pass
+            return
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """End it and every sandbox of it. Blocking."""
+        self._control.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Drop the lease if nothing is left; otherwise the reaper gets it."""
+        if any(path.exists() for path in self._groups.values()):
+            self.lease.abandon()
+            reap()
+        else:
+            self.lease.release()
+
+
+_lock = threading.Lock()
+_current: ZygoteProcess | None = None
+
+
+def current_zygote() -> ZygoteProcess:
+    """The zygote of this process, started if need be after removing what dead owners left. Blocking."""
+    global _current
+    with _lock:
+        if _current is None or not _current.is_running:
+            if _current is not None:
+                _current.close()
+            reap()
+            _current = ZygoteProcess()
+        return _current
+
+
+def close_zygote() -> None:
+    """End the zygote of this process, if there is one. Blocking; the next sandbox starts another."""
+    global _current
+    with _lock:
+        if _current is not None:
+            _current.close()
+            _current = None
+
+
+def _forget_in_child() -> None:
+    """A forked child must neither use nor keep alive its parent's zygote."""
+    global _current, _lock
+    _lock = threading.Lock()
+    if _current is not None:
+        _current._control.close()
+        _current = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

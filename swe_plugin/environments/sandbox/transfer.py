@@ -1,0 +1,57 @@
+"""The local end of upload and download: tar streams over a socket. Blocking; run in threads."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tarfile
+from pathlib import Path, PurePosixPath
+
+__all__ = ["receive_tree", "send_tree"]
+
+_TOP = "item"
+
+
+def send_tree(source: Path, target: str, end: socket.socket) -> None:
+    """Write a local file or tree as a tar stream whose entries are named after `target`."""
+    with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+        archive.add(source, PurePosixPath(target).name or ".")
+    end.shutdown(socket.SHUT_WR)
+
+
+def receive_tree(end: socket.socket, target: Path) -> None:
+    """Unpack a tar stream, whose entries are named below ``item``, at `target`.
+
+    Raises:
+        PermissionError: an entry or a link would lead out of `target`.
+    """
+    with end.makefile("rb") as stream:
+        try:
+            archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - an empty stream is no error here
+        except tarfile.ReadError:
+            return
+        with archive:
+            for member in archive:
+                _unpack(archive, member, target)
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.name == _TOP and not member.isdir():
+        content = archive.extractfile(member)
+        if content is None:
+            raise PermissionError(f"{target}: not a regular file")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        target.chmod(member.mode & 0o755)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    if member.name == _TOP:
+        return
+    member.name = member.name.removeprefix(f"{_TOP}/")
+    if member.islnk():
+        member.linkname = member.linkname.removeprefix(f"{_TOP}/")
+    try:
+        archive.extract(member, target, filter="data")
+    except tarfile.FilterError as error:
+        raise PermissionError(f"{target}: refused: {error}") from error

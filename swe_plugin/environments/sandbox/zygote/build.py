@@ -1,0 +1,106 @@
+"""From a request to a sandbox: what the zygote's child does in its new namespaces before it serves as PID 1."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+
+from swe_plugin.environments.sandbox.zygote import cgroups
+from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
+from swe_plugin.environments.sandbox.zygote.jobs import ignore_signals
+from swe_plugin.environments.sandbox.zygote.mounts import enter_root
+from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
+from swe_plugin.environments.sandbox.zygote.supervisor import Supervisor
+
+__all__ = ["namespaces", "run_sandbox"]
+
+_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE = 0, 5, 6, 7, 19
+_KEEP = sum(1 << cap for cap in (_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE))
+"""What a supervisor needs: pipes the agent may reopen, ending its processes, becoming it, seeing it in /proc."""
+_OOM_SCORE = "-900"
+_FILTER = build_filter(os.uname().machine)
+
+
+def namespaces(*, user: bool, network: str) -> int:
+    """CLONE_NEW* flags of a sandbox."""
+    flags = sys_.CLONE_NEWNS | sys_.CLONE_NEWUTS | sys_.CLONE_NEWIPC | sys_.CLONE_NEWPID | sys_.CLONE_NEWCGROUP
+    flags |= sys_.CLONE_NEWUSER if user else 0
+    return flags | (sys_.CLONE_NEWNET if network == "none" else 0)
+
+
+def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
+    """Build the sandbox around the calling process, which is PID 1 of new namespaces, and serve it.
+
+    Args:
+        channel: socket to the owner; the only descriptor that is open.
+        plan: the sandbox.
+        uid, gid: of the zygote, outside; mapped to the agent's in a user namespace.
+
+    Returns when the owner is gone. A failure is reported on the socket.
+    """
+    try:
+        sys_.prctl(sys_.PR_SET_PDEATHSIG, 9)
+        ignore_signals()
+        if plan.user_namespace:
+            _map_ids(plan, uid, gid)
+        else:
+            with contextlib.suppress(OSError):
+                _write("/proc/self/oom_score_adj", _OOM_SCORE)
+        limits = {"memory_bytes": plan.memory_bytes, "pids": plan.pids, "cpus": plan.cpus}
+        cgroups.create(plan.cgroups, plan.cgroup_version, **limits)  # type: ignore[arg-type]
+        cgroup_fds = cgroups.open_members(plan.cgroups)
+        enter_root(plan)
+        sys_.sethostname("sandbox")
+        if plan.network == "none":
+            sys_.loopback_up()
+        _check_image(plan)
+        _harden(plan)
+        supervisor = Supervisor(channel, plan, cgroup_fds, _FILTER)
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):
+            channel.sendall(encode({"id": 0, "error": str(error)}))
+        return
+    supervisor.run(0)
+
+
+def _map_ids(plan: Plan, uid: int, gid: int) -> None:
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{plan.uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{plan.gid} {gid} 1")
+
+
+def _check_image(plan: Plan) -> None:
+    if not os.path.isdir(plan.workdir):
+        raise ValueError(f"the image has no directory {plan.workdir} (image.workdir)")
+    home = plan.env.get("HOME", "")
+    if home.startswith("/") and not os.path.isdir(home):
+        os.makedirs(home, exist_ok=True)
+        os.chown(home, plan.uid, plan.gid)
+
+
+def _harden(plan: Plan) -> None:
+    """Take from PID 1 what it does not need, and hide its memory from the agent."""
+    with contextlib.suppress(OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys_.drop_bounding_set()
+    sys_.drop_capabilities(_KEEP)
+    sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+    sys_.prctl(sys_.PR_SET_DUMPABLE, 0)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def receive_plan(channel: socket.socket) -> Plan | None:
+    """The first frame of a channel; None if the owner is gone."""
+    decoder = Decoder()
+    while data := channel.recv(1 << 16):
+        for header, _ in decoder.feed(data):
+            return Plan(**header)
+    return None

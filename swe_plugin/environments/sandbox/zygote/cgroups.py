@@ -1,0 +1,63 @@
+"""Control groups of one sandbox, version 1 or 2: make them, set limits, remove them.
+
+In version 1 each controller has its own hierarchy and directory; in version 2 one directory has all.
+Files: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+__all__ = ["create", "limit_files", "open_members", "remove"]
+
+_PERIOD_US = 100_000
+
+
+def limit_files(version: int, controller: str, *, memory_bytes: int, pids: int, cpus: float) -> dict[str, str]:
+    """File name -> value that bounds one controller; names starting with ``?`` may be missing."""
+    quota = max(1000, int(cpus * _PERIOD_US))
+    table: dict[tuple[int, str], dict[str, str]] = {
+        (1, "memory"): {
+            "memory.limit_in_bytes": str(memory_bytes),
+            "?memory.memsw.limit_in_bytes": str(memory_bytes),
+        },
+        (1, "pids"): {"pids.max": str(pids)},
+        (1, "cpu"): {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(quota)},
+        (2, "memory"): {"memory.max": str(memory_bytes), "?memory.swap.max": "0"},
+        (2, "pids"): {"pids.max": str(pids)},
+        (2, "cpu"): {"cpu.max": f"{quota} {_PERIOD_US}"},
+    }
+    return table.get((version, controller), {})
+
+
+def create(groups: dict[str, str], version: int, *, memory_bytes: int, pids: int, cpus: float) -> None:
+    """Make the directories and write the limits.
+
+    Raises:
+        OSError: a directory cannot be made or a limit cannot be set.
+    """
+    for controller, path in groups.items():
+        os.makedirs(path, exist_ok=True)
+        for name, value in limit_files(version, controller, memory_bytes=memory_bytes, pids=pids, cpus=cpus).items():
+            file = os.path.join(path, name.removeprefix("?"))
+            if name.startswith("?") and not os.path.exists(file):
+                continue
+            with open(file, "w") as limit:
+                limit.write(value)
+
+
+def open_members(groups: dict[str, str]) -> list[int]:
+    """Descriptors into which a process writes ``0`` to join; usable after the pivot."""
+    return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in sorted(set(groups.values()))]
+
+
+def remove(groups: dict[str, str]) -> bool:
+    """Remove the directories; False if one is still busy."""
+    for path in set(groups.values()):
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                os.rmdir(path)
+            except OSError:
+                return False
+    return True

@@ -1,0 +1,83 @@
+"""The last steps of a process before it belongs to the agent: limits, identity, no way back."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import resource
+import signal
+
+from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+from swe_plugin.environments.sandbox.zygote.plan import Plan
+
+__all__ = ["become_agent", "execute", "keep_descriptors"]
+
+_ABOVE = 256
+"""Descriptors below it may be targets."""
+_ALL = 1 << 20
+
+
+def keep_descriptors(wanted: dict[int, int]) -> None:
+    """Leave exactly the given descriptors open: target number -> current number."""
+    # Move the sources out of the way of the targets first, so that no dup2 overwrites a source.
+    moved = {target: fcntl.fcntl(source, fcntl.F_DUPFD, _ABOVE) for target, source in wanted.items()}
+    low = 0
+    for target in sorted(moved):
+        os.dup2(moved[target], target)
+        if low < target:  # an empty range would close everything
+            os.closerange(low, target)
+        low = target + 1
+    os.closerange(low, _ALL)
+
+
+def become_agent(plan: Plan, seccomp: bytes) -> None:
+    """Take the agent's limits and identity, and give up every privilege for good."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+    os.umask(0o022)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("500")
+    _set_limits(plan)
+    sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
+    sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
+    if not plan.user_namespace:
+        os.setgroups([])
+        os.setresgid(plan.gid, plan.gid, plan.gid)
+        os.setresuid(plan.uid, plan.uid, plan.uid)
+    sys_.drop_capabilities()
+    sys_.set_seccomp_filter(seccomp)
+
+
+def _set_limits(plan: Plan) -> None:
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: plan.open_files,
+        resource.RLIMIT_MEMLOCK: 1 << 16,
+        resource.RLIMIT_MSGQUEUE: 1 << 16,
+        resource.RLIMIT_SIGPENDING: 1024,
+    }
+    if "memory" not in plan.cgroups:
+        limits[resource.RLIMIT_DATA] = plan.memory_bytes
+    if "pids" not in plan.cgroups and plan.user_namespace:
+        limits[resource.RLIMIT_NPROC] = plan.pids  # counted per user namespace since Linux 5.14
+    for what, value in limits.items():
+        hard = resource.getrlimit(what)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+
+def execute(argv: list[str], env: dict[str, str]) -> None:
+    """Replace this process by a program found in ``env["PATH"]``; ends it with 126 or 127 if that fails."""
+    directories = [""] if "/" in argv[0] else env.get("PATH", "/usr/bin:/bin").split(":")
+    code, reason = 127, "command not found"
+    for directory in directories:
+        try:
+            os.execve(f"{directory}/{argv[0]}" if directory else argv[0], argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError) as error:
+            code, reason = 126, getattr(error, "strerror", None) or str(error)
+    os.write(2, f"{argv[0]}: {reason}\n".encode(errors="surrogateescape"))
+    os._exit(code)

@@ -1,0 +1,119 @@
+"""The file system of a sandbox: overlay on shared layers, private /dev, /proc, /tmp, and nothing of the host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+from swe_plugin.environments.sandbox.zygote.plan import Plan
+
+__all__ = ["enter_root"]
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_HIDDEN_FILES = (
+    "kcore",
+    "keys",
+    "key-users",
+    "kmsg",
+    "kallsyms",
+    "sysrq-trigger",
+    "timer_list",
+    "sched_debug",
+    "config.gz",
+)
+_HIDDEN_DIRECTORIES = ("acpi", "asound", "scsi", "driver", "dynamic_debug")
+_READ_ONLY = ("sys", "bus", "fs", "irq", "tty", "pressure")
+_SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
+
+
+def enter_root(plan: Plan) -> None:
+    """Mount everything in the current (new) mount namespace and make it the root directory.
+
+    Raises:
+        OSError: a mount failed; the message says which.
+    """
+    sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
+    lowers = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in plan.layers]
+    sys_.mount(
+        "tmpfs",
+        plan.mount_point,
+        "tmpfs",
+        _SAFE,
+        f"size={plan.disk_bytes},nr_inodes={plan.disk_inodes},mode=0755",
+    )
+    os.chdir(plan.mount_point)
+    for name, mode in {"upper": 0o755, "work": 0o755, "root": 0o755, "tmp": 0o1777, "shm": 0o1777}.items():
+        os.mkdir(name)
+        os.chmod(name, mode)
+    _overlay(lowers, unprivileged=plan.user_namespace)
+    for fd in lowers:
+        os.close(fd)
+    os.chdir("root")
+    for name in ("dev", "proc", "tmp"):
+        os.makedirs(name, exist_ok=True)
+    _devices()
+    sys_.mount("../tmp", "tmp", flags=sys_.MS_BIND)
+    if plan.network == "full":
+        _resolver()
+    sys_.mount("proc", "proc", "proc", _SAFE | sys_.MS_NOEXEC, _proc_options(plan))
+    _mask_proc()
+    sys_.pivot_root(".", ".")
+    sys_.umount(".", sys_.MNT_DETACH)
+    os.chdir("/")
+
+
+def _overlay(lowers: list[int], *, unprivileged: bool) -> None:
+    # Layers by descriptor: their paths may be long, hold commas or colons, and are not shown to the agent.
+    lower = ":".join(f"/proc/self/fd/{fd}" for fd in lowers)
+    options = f"lowerdir={lower},upperdir=upper,workdir=work,metacopy=off,index=off"
+    options += ",userxattr" if unprivileged else ",redirect_dir=nofollow"
+    sys_.mount("overlay", "root", "overlay", _SAFE, options)
+
+
+def _devices() -> None:
+    sys_.mount("tmpfs", "dev", "tmpfs", sys_.MS_NOSUID | sys_.MS_NOEXEC, "size=64k,nr_inodes=64,mode=0755")
+    for name in _DEVICES:
+        if os.path.exists(f"/dev/{name}"):
+            os.close(os.open(f"dev/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
+            sys_.mount(f"/dev/{name}", f"dev/{name}", flags=sys_.MS_BIND)
+    for name, target in _LINKS.items():
+        os.symlink(target, f"dev/{name}")
+    for name in ("pts", "shm"):
+        os.mkdir(f"dev/{name}")
+    sys_.mount("devpts", "dev/pts", "devpts", sys_.MS_NOSUID | sys_.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+    os.symlink("pts/ptmx", "dev/ptmx")
+    sys_.mount("../shm", "dev/shm", flags=sys_.MS_BIND)
+
+
+def _proc_options(plan: Plan) -> str:
+    # Processes of other users, the supervisor above all, do not even show. A supervisor in the host's user
+    # namespace sees all by its group; in its own user namespace by its capabilities.
+    return "hidepid=2" if plan.user_namespace else "hidepid=2,gid=0"
+
+
+def _mask_proc() -> None:
+    for name in _HIDDEN_FILES:
+        if os.path.exists(f"proc/{name}"):
+            sys_.mount("/dev/null", f"proc/{name}", flags=sys_.MS_BIND)
+    for name in _HIDDEN_DIRECTORIES:
+        if os.path.isdir(f"proc/{name}"):
+            sys_.mount("tmpfs", f"proc/{name}", "tmpfs", _SAFE | sys_.MS_RDONLY, "size=4k,nr_inodes=2")
+    flags = sys_.MS_BIND | sys_.MS_REMOUNT | sys_.MS_RDONLY | _SAFE | sys_.MS_NOEXEC
+    for name in _READ_ONLY:
+        if os.path.exists(f"proc/{name}"):
+            sys_.mount(f"proc/{name}", f"proc/{name}", flags=sys_.MS_BIND | sys_.MS_REC)
+            sys_.mount("none", f"proc/{name}", flags=flags)
+
+
+def _resolver() -> None:
+    with contextlib.suppress(OSError), open("/etc/resolv.conf", "rb") as source:
+        content = source.read(1 << 16)
+        os.makedirs("etc", exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.lstat("etc/resolv.conf").st_mode):
+                os.unlink("etc/resolv.conf")
+        with open("etc/resolv.conf", "wb") as target:
+            target.write(content)

@@ -1,0 +1,55 @@
+"""What the owner asks the zygote to build: one sandbox, completely described."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One sandbox. Travels as the first frame on its socket.
+
+    Attributes:
+        mode: ``root`` or ``user``.
+        layers: read-only directories of the host, topmost first.
+        mount_point: an empty directory of the host, used in the private mount namespace only.
+        workdir: directory inside in which commands run.
+        env: the agent's environment variables, complete.
+        network: ``none`` or ``full``.
+        uid, gid: the agent's, inside.
+        disk_bytes, disk_inodes: bounds of everything that can be written.
+        memory_bytes, pids, cpus, open_files, output_bytes: bounds of the agent.
+        cgroups: controller -> directory to make for this sandbox; empty where there is none.
+        cgroup_version: 1 or 2, of those.
+    """
+
+    mode: str
+    layers: list[str]
+    mount_point: str
+    workdir: str
+    env: dict[str, str]
+    network: str
+    disk_bytes: int
+    disk_inodes: int
+    memory_bytes: int
+    pids: int
+    cpus: float
+    output_bytes: int
+    open_files: int = 4096
+    uid: int = 1000
+    gid: int = 1000
+    cgroups: dict[str, str] = field(default_factory=dict)
+    cgroup_version: int = 1
+
+    @property
+    def user_namespace(self) -> bool:
+        """Whether the sandbox lives in a user namespace of its own."""
+        return self.mode == "user"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return dataclasses.asdict(self)

@@ -1,0 +1,148 @@
+"""The zygote: a small process that forks sandboxes and cleans up after them.
+
+It serves one owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool, "network": str}`` with the
+sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
+sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. When the owner
+dies, the control socket ends and everything is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import traceback
+
+from swe_plugin.environments.sandbox.zygote import build, cgroups
+from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+
+__all__ = ["serve"]
+
+_RETRY_S = 0.005
+
+
+class _Sandbox:
+    def __init__(self, number: int, pid: int, channel: socket.socket) -> None:
+        self.number, self.pid, self.channel = number, pid, channel
+        self.groups: dict[str, str] = {}
+
+
+class _Zygote:
+    def __init__(self, control: socket.socket, groups: dict[str, str]) -> None:
+        self._control = control
+        self._groups = groups
+        self._sandboxes: dict[int, _Sandbox] = {}
+        self._dying: list[_Sandbox] = []
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._control.setblocking(False)
+        self._selector.register(self._control, selectors.EVENT_READ)
+        self._selector.register(wake, selectors.EVENT_READ)
+        open_ = True
+        while open_ or self._sandboxes or self._dying:
+            for key, _ in self._selector.select(_RETRY_S if self._dying else None):
+                if key.fd == wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake, 4096)
+                elif not self._receive():
+                    open_ = False
+                    self._selector.unregister(self._control)
+                    for sandbox in self._sandboxes.values():
+                        _kill(sandbox.pid)
+            self._reap()
+            self._dying = [sandbox for sandbox in self._dying if not self._gone(sandbox)]
+        for path in set(self._groups.values()):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+    def _receive(self) -> bool:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        request = json.loads(data)
+        if request["op"] == "start":
+            self._start(request, socket.socket(fileno=fds[0]))
+        elif sandbox := self._sandboxes.get(request["id"]):
+            _kill(sandbox.pid)
+        return True
+
+    def _start(self, request: dict[str, object], channel: socket.socket) -> None:
+        number = int(str(request["id"]))
+        flags = build.namespaces(user=bool(request["user"]), network=str(request["network"]))
+        ids = os.getuid(), os.getgid()
+        try:
+            pid = sys_.clone(flags)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                channel.sendall(build.encode({"id": 0, "error": str(error)}))
+            channel.close()
+            return
+        if pid == 0:
+            self._child(channel, ids)
+        sandbox = _Sandbox(number, pid, channel)
+        sandbox.groups = {name: f"{path}/{number}" for name, path in self._groups.items()}
+        self._sandboxes[number] = sandbox
+
+    def _child(self, channel: socket.socket, ids: tuple[int, int]) -> None:
+        """In the new process: keep the socket alone, and never return."""
+        try:
+            fd = channel.fileno()
+            signal.set_wakeup_fd(-1)
+            os.closerange(3, fd)
+            os.closerange(fd + 1, 1 << 16)
+            if plan := build.receive_plan(channel):
+                build.run_sandbox(channel, plan, *ids)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                for number, sandbox in list(self._sandboxes.items()):
+                    if sandbox.pid == ended[0]:
+                        self._dying.append(self._sandboxes.pop(number))
+
+    @staticmethod
+    def _gone(sandbox: _Sandbox) -> bool:
+        if not cgroups.remove(sandbox.groups):
+            return False
+        sandbox.channel.close()
+        return True
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def serve(fd: int) -> None:
+    """Run until the owner is gone and every sandbox with it.
+
+    Args:
+        fd: the control socket. Its first message is ``{"groups": {controller: directory}, "version": 1 or 2}``; the
+            directories are made here and removed at the end.
+    """
+    control = socket.socket(fileno=fd)
+    sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
+    hello = json.loads(control.recv(1 << 16) or b"{}")
+    groups: dict[str, str] = hello.get("groups", {})
+    for path in set(groups.values()):
+        os.makedirs(path, exist_ok=True)
+        if hello.get("version") == 2:
+            with open(f"{path}/cgroup.subtree_control", "w") as control_file:
+                control_file.write("+memory +pids +cpu")
+    _Zygote(control, groups).run()

@@ -9,7 +9,7 @@ import logging
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,28 +96,32 @@ class Journal:
         self._path = path
         self._written = 0
         self._lock = threading.Lock()
+        self._scheduled = False
         self._pending: Future[None] | None = None
 
     def append(self, record: JournalRecord) -> None:
         """Add a record; returns at once."""
         self.records.append(record)
-        if self._path is not None and (self._pending is None or self._pending.done()):
-            self._raise_if_failed()
-            self._pending = _writer().submit(self._write)
+        if self._path is not None and not self._scheduled:
+            self._scheduled = True
+            self._pending = _writer().submit(self._write_later)
 
     def flush(self) -> None:
         """Wait until everything appended is in the file. Blocking: call it through `asyncio.to_thread`.
 
         Raises:
-            OSError: the file could not be written, now or earlier.
+            OSError: the file cannot be written.
         """
         if self._pending is not None:
-            self._pending.result()
+            wait([self._pending])
         self._write()
 
-    def _raise_if_failed(self) -> None:
-        if self._pending is not None and (error := self._pending.exception()) is not None:
-            logger.error("journal %s cannot be written: %s", self._path, error)
+    def _write_later(self) -> None:
+        self._scheduled = False  # first, so that a record added from now on schedules its own write
+        try:
+            self._write()
+        except OSError as error:  # the records stay; the next write or flush tries again, and flush raises
+            logger.error("journal %s cannot be written: %s", self._path, error)  # noqa: TRY400
 
     def _write(self) -> None:
         if self._path is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from swe_plugin.types import ToolCall
 
@@ -52,15 +53,19 @@ def parse_tool_calls(text: str, *, id_prefix: str = "call") -> ParsedCalls:
 
 
 def _read_call(body: str, call_id: str) -> ToolCall:
-    try:
-        raw = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON ({error})") from error
+    raw = _read_json(body)
     if not isinstance(raw, dict) or not isinstance(name := raw.get("name"), str) or not name:
         raise ValueError('expected {"name": ..., "arguments": {...}}')
     arguments = raw.get("arguments", {})
     if isinstance(arguments, str):
-        arguments = json.loads(arguments)
+        arguments = _read_json(arguments)
     if not isinstance(arguments, dict):
         raise ValueError("arguments must be a JSON object")  # noqa: TRY004 - the caller reports ValueErrors
     return ToolCall(name, arguments, call_id)
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from error

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from swe_plugin.errors import PatchError
@@ -53,8 +53,8 @@ class Baseline:
     """
 
     tree: str
-    pack: bytes
-    index: bytes
+    pack: bytes = field(repr=False)
+    index: bytes = field(repr=False)
     submodules: tuple[str, ...] = ()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
@@ -16,6 +18,20 @@ from swe_plugin.errors import EnvironmentUnavailable
 from swe_plugin.types import ExecResult, Image
 
 GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
+
+
+@cache
+def _template(files: tuple[tuple[str, str], ...], prepare: str) -> Path:
+    """A repository of `files`, made once per test process and copied by every environment."""
+    root = Path(tempfile.mkdtemp(prefix="swe-local-template-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    for path, content in files:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content.encode())
+    subprocess.run(["bash", "-ec", prepare], cwd=root, check=True, capture_output=True)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "base"]):
+        subprocess.run([*GIT, *command], cwd=root, check=True, capture_output=True)
+    return root
 
 
 class LocalEnvironment(Environment):
@@ -39,15 +55,8 @@ class LocalEnvironment(Environment):
     async def start(self) -> None:
         self.top = Path(tempfile.mkdtemp(prefix="swe-local-"))
         LocalEnvironment.live += 1
-        self.root.mkdir()
-        for path, content in self.spec.image.files.items():
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_bytes(content.encode())
-        prepare = self.spec.options.get("prepare")
-        if prepare:
-            subprocess.run(["bash", "-ec", prepare], cwd=self.root, check=True, capture_output=True)
-        for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "base"]):
-            subprocess.run([*GIT, *command], cwd=self.root, check=True, capture_output=True)
+        template = _template(tuple(self.spec.image.files.items()), self.spec.options.get("prepare", ""))
+        shutil.copytree(template, self.root, symlinks=True)
 
     async def stop(self) -> None:
         if self.top is not None:
@@ -73,13 +82,14 @@ class LocalEnvironment(Environment):
             async with asyncio.timeout(timeout_s):
                 out, err = await process.communicate(stdin)
             code, late = process.returncode, False
+            assert code is not None
+            code = code if code >= 0 else 128 - code  # as a shell reports a signal
         except TimeoutError:
             out, err, code, late = b"", b"", -1, True
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
-        assert code is not None
         took = time.perf_counter() - began
         return ExecResult(out.decode(errors="replace"), err.decode(errors="replace"), code, took, late)
 

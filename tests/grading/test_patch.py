@@ -10,8 +10,8 @@ import pytest
 from grading.local import GIT, local
 from swe_plugin.errors import EnvironmentUnavailable, PatchError
 from swe_plugin.grading.baseline import BaselineStore, record_baseline
-from swe_plugin.grading.paths import Change, FileChange, file_changes
 from swe_plugin.grading.patch import extract_patch
+from swe_plugin.grading.paths import Change, FileChange, file_changes
 from swe_plugin.types import Image, Task
 
 FILES = {"a.py": "x = 1\n", "src/b.py": "y = 2\n"}
@@ -58,7 +58,7 @@ async def test_what_was_dirty_in_the_image_is_not_the_agents():
 
 
 async def test_by_products_of_running_code_and_ignored_files_stay_out():
-    script = "mkdir -p __pycache__ .pytest_cache; echo > __pycache__/a.pyc; echo > .pytest_cache/x; echo > b.pyc; echo > t.log"
+    script = "mkdir __pycache__ .pytest_cache; touch __pycache__/a.pyc .pytest_cache/x b.pyc t.log"
     patch, _ = await changed(local({**FILES, ".gitignore": "*.log\n"}), script)
     assert patch.text == ""
 
@@ -126,7 +126,8 @@ async def test_a_git_that_fails_is_an_error_and_not_an_empty_patch():
     async with local(FILES) as environment:
         baseline = await record_baseline(environment)
         environment.spec.env["PATH"] = str(environment.root / "bin")
-        os.symlink("/bin/bash", (environment.root / "bin").mkdir() or environment.root / "bin" / "bash")
+        (environment.root / "bin").mkdir()
+        (environment.root / "bin" / "bash").symlink_to("/bin/bash")
         with pytest.raises(PatchError, match="git failed"):
             await extract_patch(environment, baseline)
 

@@ -46,11 +46,11 @@ def template(tmp_path_factory) -> tuple[Path, Baseline]:
     return root, asyncio.run(record())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes)
 @example([Write("dir", b"a file now", False), Script(GIT_SCRIPTS[0])])
 @example([Write("link/under", b"a directory now", True), Script(GIT_SCRIPTS[3])])
-@example([Link("dir", b"", True)])
+@example([Link("dir", b"", True), Script(GIT_SCRIPTS[7])])
 @example([Edit("latin1.txt", b"\xe9\n", False), Write("new.txt", b"\r\nno end", True)])
 @example([Delete(path, b"", False) for path in PATHS])
 def test_applying_the_patch_gives_exactly_the_agents_tree(template, done):
@@ -62,12 +62,14 @@ def test_applying_the_patch_gives_exactly_the_agents_tree(template, done):
             for change in done:
                 change(agent.root)
             wanted = snapshot(agent.root)
+            ran = agent.top / "fsmonitor-ran"
+            ran.unlink(missing_ok=True)  # the agent's own git may run it, ours must not
             patch = await extract_patch(agent, baseline)
             if patch.text:
                 await apply_patch(fresh, patch.text)
             assert snapshot(fresh.root) == wanted
             assert patch.flags == ()
-            assert not (agent.top / "fsmonitor-ran").exists()
+            assert not ran.exists()
             touched = {item.path: item.change for item in file_changes(patch.text)}
             assert set(touched) == {p for p in before.keys() | wanted.keys() if before.get(p) != wanted.get(p)}
             for path, change in touched.items():

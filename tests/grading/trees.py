@@ -55,7 +55,7 @@ def snapshot(root: Path) -> dict[str, tuple[str, bytes]]:
             path = Path(top) / name
             key = str(path.relative_to(root))
             if path.is_symlink():
-                found[key] = ("link", os.fsencode(os.readlink(path)))
+                found[key] = ("link", os.fsencode(path.readlink()))
             else:
                 executable = bool(path.stat().st_mode & stat.S_IXUSR)
                 found[key] = ("executable" if executable else "file", path.read_bytes())

@@ -22,6 +22,7 @@ from swe_plugin.config import SweConfig, load_config
 from swe_plugin.errors import ConfigError, SwePluginError
 from swe_plugin.plugins import load_plugins
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
+from swe_plugin.verl_adapter.checks import check_verl_config
 from swe_plugin.verl_adapter.run_directory import claim, metrics_file
 
 __all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
@@ -70,6 +71,7 @@ def prepare(config: DictConfig) -> Path:
     """
     section = load_config(config.get("swe"))
     _check_names(section)
+    check_verl_config(config)
     _activate_device(config)
     with flag_override(config, ["struct", "readonly"], False):
         run = claim(Path(section.output.dir), section.output.run, datetime.now())

@@ -111,9 +111,9 @@ def config(_composed, model_dir, tmp_path):
             "rollout": {
                 "name": "vllm",
                 "n": n,
-                "prompt_length": 512,
-                "response_length": 1024,
-                "max_model_len": 1536,
+                "prompt_length": 4096,
+                "response_length": 4096,
+                "max_model_len": 8192,
                 "calculate_log_probs": True,
                 "agent": {"num_workers": 1, "default_agent_loop": "swe", "agent_loop_manager_class": MANAGER},
             },

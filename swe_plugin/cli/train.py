@@ -64,8 +64,10 @@ def train(command: Sequence[str], console: Console, *, grace_s: float = 10.0) ->
                 child.kill()
             child.end(grace_s)
             _reap_leases(console)
-    log = _keep_log(log, follower.run_dir)
-    _finish(code, log, follower.run_dir, console)
+    if code == INTERRUPTED and follower.run_dir is None:
+        shutil.rmtree(log.parent)
+        return code
+    _finish(code, _keep_log(log, follower.run_dir), follower.run_dir, console)
     return code
 
 

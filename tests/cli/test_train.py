@@ -101,6 +101,7 @@ finally:
     assert process.returncode == 130
     assert "stopping" in output
     assert cleaned.exists()
+    assert not list(tmp_path.glob("swe-train-*"))
     assert not psutil.pid_exists(orphan)
 
 

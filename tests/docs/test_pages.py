@@ -83,3 +83,11 @@ def test_every_room_has_a_short_readme(package):
     readme = package / "README.md"
     assert readme.exists()
     assert len(readme.read_text(encoding="utf-8").splitlines()) <= 40
+
+
+@pytest.mark.parametrize(
+    "word", [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b", r"(?<![\w/.])/(?:root|home|Users|work)/\w", r"lorem ipsum"]
+)
+def test_no_page_is_unfinished_or_tied_to_one_machine(word):
+    inside = {page.name for page in PAGES if re.search(word, page.read_text(encoding="utf-8"), re.IGNORECASE)}
+    assert not inside

@@ -65,7 +65,7 @@ class Judge:
     ) -> None:
         self.grader, self.cache = grader, cache
         self._pool, self._spec = pool, spec
-        self._max_attempts, self._backoff_s = max_attempts, backoff_s
+        self._max_attempts, self.backoff_s = max_attempts, backoff_s
 
     async def judge(self, task: Task, patch: str, *, label: str = "") -> Verdict:
         """Grade one patch. A failure is data: only a cancellation is raised."""
@@ -98,7 +98,7 @@ class Judge:
                 logger.warning("%s: grading attempt %d failed: %s", label, attempt, failures[-1].error)
                 if attempt == self._max_attempts:
                     raise _Ungradable(failures, error) from error
-            await asyncio.sleep(self._backoff_s * 2 ** (attempt - 1))
+            await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1))
         raise AssertionError("max_attempts is at least 1")
 
 

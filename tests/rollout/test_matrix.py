@@ -1,0 +1,235 @@
+"""The failure matrix, row by row: what is retried, what is graded, what becomes a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from grading.local import LocalEnvironment
+
+from rollout.workers import FIX, HARMLESS, SUBMIT, TASK, Environments, answers, play, with_grading, worker
+from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, PolicyError, RolloutCancelled
+from swe_plugin.policies.scripted import ScriptedPolicy
+from swe_plugin.rollout.outcome import MATRIX, Retry, Row, outcome, stop_for
+from swe_plugin.scaffolds.base import Scaffold
+from swe_plugin.types import Message, Reply, StopReason, TestStatus
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = LocalEnvironment.live
+    yield
+    assert LocalEnvironment.live == before
+
+
+class Ends(Scaffold):
+    """Ends as told after one command."""
+
+    def __init__(self, end: StopReason | Exception) -> None:
+        self.end = end
+
+    async def run(self, task, environment, policy, episode):
+        await environment.shell("sed -i 's/- /+ /' calc.sh")
+        if isinstance(self.end, Exception):
+            raise self.end
+        return self.end
+
+
+def test_every_stop_reason_has_a_row():
+    assert set(MATRIX) == set(StopReason)
+    for stop in StopReason:
+        assert outcome(stop).grade == (outcome(stop).row is not Row.NONE)
+
+
+async def test_submitted_work_is_graded_and_trained():
+    good, bad = await play(worker(), FIX, SUBMIT), await play(worker(), HARMLESS, SUBMIT)
+    assert [(r.stop, r.reward, r.failures) for r in (good, bad)] == [
+        (StopReason.SUBMITTED, 1.0, []),
+        (StopReason.SUBMITTED, 0.0, []),
+    ]
+    assert bad.grade.statuses == {"two": TestStatus.FAILED}
+
+
+async def test_stopped_is_graded_like_submitted():
+    made = worker()
+    made.scaffold = Ends(StopReason.STOPPED)
+    result = await play(made)
+    assert (result.stop, result.reward) == (StopReason.STOPPED, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("stop", "script", "settings"),
+    [
+        (StopReason.MAX_TURNS, [FIX], {"scaffold__max_turns": 1}),
+        (StopReason.CONTEXT_FULL, [FIX, ContextOverflow("full")], {}),
+        (StopReason.FORMAT_ERRORS, [FIX, "?"], {"scaffold__max_format_errors": 1}),
+        (
+            StopReason.WALL_CLOCK,
+            [FIX, "```bash\nsleep 60\n```"],
+            {"scaffold__wall_clock_s": 1.5, "scaffold__command_timeout_s": 1.5},
+        ),
+    ],
+)
+async def test_partial_work_is_graded(stop, script, settings):
+    environments = Environments()
+    result = await play(worker(environments, **settings), *script)
+    assert (result.stop, result.reward, result.failures) == (stop, 1.0, [])
+    assert len(environments.agents) == 1
+    assert result.turns[0].actions == ["sed -i 's/- /+ /' calc.sh"]
+
+
+async def test_a_context_that_overflows_under_another_scaffold_is_graded_too():
+    made = worker()
+    made.scaffold = Ends(ContextOverflow("full"))
+    result = await play(made)
+    assert (result.stop, result.reward) == (StopReason.CONTEXT_FULL, 1.0)
+
+
+async def test_a_model_that_never_answers_is_ended_by_the_clock():
+    made = worker(scaffold__wall_clock_s=0.3, scaffold__command_timeout_s=0.3)
+
+    class Hangs(ScriptedPolicy):
+        async def respond(self, messages, *, tools=()):
+            import asyncio
+
+            await asyncio.Event().wait()
+
+    result = await made.run(TASK, 0, lambda: Hangs([]), step=0, phase="val")
+    assert (result.stop, result.reward, result.flags) == (StopReason.WALL_CLOCK, 0.0, ("empty_patch",))
+    assert result.timings["generate"] >= 0.25
+
+
+CASES = {
+    StopReason.ENVIRONMENT_START: ("bad_starts", None),
+    StopReason.ENVIRONMENT_LOST: ("dies", None),
+    StopReason.MODEL_ERROR: (None, PolicyError("the server is down")),
+}
+
+
+@pytest.mark.parametrize("stop", CASES)
+async def test_infrastructure_that_fails_once_is_retried_with_everything_fresh(stop):
+    what, error = CASES[stop]
+    environments = Environments(**({what: 1} if what else {}))
+    policies = []
+
+    def factory():
+        policies.append(ScriptedPolicy([error] if error and not policies else [FIX, SUBMIT]))
+        return policies[-1]
+
+    result = await worker(environments).run(TASK, 0, factory, step=1, phase="train")
+    assert (result.stop, result.reward) == (StopReason.SUBMITTED, 1.0)
+    assert [failure.attempt for failure in result.failures] == [1]
+    assert "Traceback" in result.failures[0].traceback
+    assert len(environments.agents) == 2
+    assert all(len(policy.calls) <= 2 for policy in policies)
+    assert len(result.turns) == 2  # of the second attempt only
+
+
+@pytest.mark.parametrize("stop", CASES)
+async def test_infrastructure_that_keeps_failing_yields_no_row(stop):
+    what, error = CASES[stop]
+    environments = Environments(**({what: 9} if what else {}))
+    result = await play(worker(environments, failure__max_attempts=3), error or FIX)
+    assert (result.stop, result.reward, result.grade) == (stop, None, None)
+    assert [failure.attempt for failure in result.failures] == [1, 2, 3]
+    assert {failure.phase for failure in result.failures} == {"start" if what == "bad_starts" else "agent"}
+    assert len(environments.agents) == 3
+    assert environments.graders == []
+
+
+async def test_no_retry_once_the_weights_have_changed():
+    environments = Environments(dies=1)
+    result = await play(worker(environments), FIX, may_retry=lambda: False)
+    assert (result.stop, result.reward) == (StopReason.ENVIRONMENT_LOST, None)
+    assert len(environments.agents) == 1
+
+
+async def test_an_environment_that_dies_while_the_patch_is_read_is_lost():
+    environments = Environments()
+
+    def dies_then_submits():
+        def answer(messages):
+            environments.agents[-1].dead = len(environments.agents) == 1
+            return SUBMIT
+
+        return ScriptedPolicy(answer)
+
+    result = await worker(environments).run(TASK, 0, dies_then_submits, step=1, phase="train")
+    assert (result.stop, result.failures[0].phase) == (StopReason.SUBMITTED, "patch")
+    assert len(environments.agents) == 2
+
+
+async def test_a_grader_that_fails_once_is_retried_alone():
+    environments = Environments(bad_grading_starts=1)
+    result = await play(worker(environments), FIX, SUBMIT)
+    assert (result.stop, result.reward) == (StopReason.SUBMITTED, 1.0)
+    assert [(failure.phase, failure.attempt) for failure in result.failures] == [("grade", 1)]
+    assert (len(environments.agents), len(environments.graders)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("grading", "flag"),
+    [
+        ({"timeout_s": 0.2, "tests": {"hidden.sh": "sleep 60"}}, "grader_timeout"),
+        ({"command": ("bash", "-c", "exec no-such-program")}, "grader_error"),
+    ],
+)
+async def test_a_patch_that_cannot_be_graded_is_no_zero(grading, flag):
+    environments = Environments()
+    result = await play(worker(environments), FIX, SUBMIT, task=with_grading(**grading))
+    assert (result.stop, result.reward, result.grade) == (StopReason.GRADER_ERROR, None, None)
+    assert result.flags == (flag,)
+    assert [(failure.phase, failure.attempt) for failure in result.failures] == [("grade", 1), ("grade", 2)]
+    assert (len(environments.agents), len(environments.graders)) == (1, 2)
+    assert result.patch  # what the agent did is kept
+
+
+@pytest.mark.parametrize("end", [KeyError("bug"), TimeoutError("a plugin's own"), AssertionError("stream")])
+async def test_a_bug_in_a_scaffold_is_not_retried_and_no_row(end):
+    environments = Environments()
+    made = worker(environments)
+    made.scaffold = Ends(end)
+    result = await play(made)
+    assert (result.stop, result.reward) == (StopReason.SCAFFOLD_ERROR, None)
+    assert type(end).__name__ in result.failures[0].error
+    assert "raise self.end" in result.failures[0].traceback
+    assert len(environments.agents) == 1
+
+
+async def test_a_cancelled_rollout_is_not_retried_and_no_row():
+    environments = Environments()
+    result = await play(worker(environments), FIX, RolloutCancelled("stale"))
+    assert (result.stop, result.reward) == (StopReason.CANCELLED, None)
+    assert len(environments.agents) == 1
+
+
+def test_every_error_has_its_stop_reason():
+    assert stop_for(EnvironmentUnavailable()) is StopReason.ENVIRONMENT_LOST
+    assert stop_for(ConnectionError()) is StopReason.SCAFFOLD_ERROR
+    counted = Counter(line.retry for line in MATRIX.values())
+    assert counted == {Retry.NONE: 8, Retry.FRESH: 3, Retry.GRADE: 1}
+
+
+async def test_an_empty_patch_is_zero_with_a_flag_and_costs_no_environment():
+    environments = Environments()
+    result = await play(worker(environments), SUBMIT)
+    assert (result.reward, result.flags, result.patch) == (0.0, ("empty_patch",), "")
+    assert environments.graders == []
+
+
+async def test_a_patch_above_the_limit_is_zero_with_a_flag():
+    made = worker(grading__max_patch_bytes=1000)
+    result = await play(made, "```bash\nhead -c 5000 /dev/urandom > blob\n```", SUBMIT)
+    assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("patch_too_large",))
+
+
+async def test_a_cut_answer_does_not_count_as_an_action():
+    cut = Reply(Message("assistant", FIX), truncated=True)
+    result = await play(worker(scaffold__max_format_errors=1), cut)
+    assert (result.stop, result.reward, result.n_format_errors) == (StopReason.FORMAT_ERRORS, 0.0, 1)
+
+
+async def test_the_same_rules_hold_in_validation():
+    environments = Environments(bad_starts=9)
+    result = await worker(environments).run(TASK, 0, answers(FIX), step=1, phase="val")
+    assert (result.stop, result.reward) == (StopReason.ENVIRONMENT_START, None)

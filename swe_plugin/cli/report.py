@@ -19,7 +19,7 @@ from swe_plugin.cli.metrics import CORRELATION, REWARD, STEP_S, Step, held_out, 
 __all__ = ["BASELINES_FILE", "print_report", "summarize"]
 
 BASELINES_FILE = "baselines.json"
-"""``{"untrained": {"reward": .., "resolved": ..}, "random": {..}}``, measured on the held-out tasks."""
+"""``{"untrained": 0.1, "random_policy": ..}``: resolved rates on the held-out tasks without any training."""
 RESOLVED = "swe/resolved"
 CACHE_HITS = "swe/grade/cache_hit_rate"
 FAILED = "swe/failed_total"
@@ -116,7 +116,7 @@ def _rollout_seconds(steps: list[Step]) -> dict[str, float]:
     return {name: value for name, value in means.items() if value is not None}
 
 
-def _baselines(run_dir: Path) -> dict[str, dict[str, float]]:
+def _baselines(run_dir: Path) -> dict[str, float]:
     path = run_dir / BASELINES_FILE
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -166,9 +166,8 @@ def _result_table(run_dir: Path, summary: dict[str, Any]) -> Table:
         f"reward, first {summary['window']} steps -> last", _change(summary["reward_first"], summary["reward_last"])
     )
     table.add_row("held-out tasks resolved", _change(summary["held_out_before"], summary["held_out_after"]))
-    for name, values in summary["baselines"].items():
-        text = ", ".join(f"{key} {_number(value)}" for key, value in values.items())
-        table.add_row(f"baseline: {name}", text)
+    for name, value in summary["baselines"].items():
+        table.add_row(f"held-out tasks resolved by: {name.replace('_', ' ')}", _number(value))
     table.add_row("sampler-trainer correlation, lowest", _number(summary["correlation_min"], 5))
     table.add_row("grades from the cache", _percent(summary["cache_hit_rate"]))
     table.add_row("rollouts failed (no row)", _number(summary["failed"], 0))

@@ -90,8 +90,7 @@ def render(seeds: list[Seed], command: str) -> str:
     lines.append("\nMean reward of five steps each:\n\n```")
     lines += [f"seed {seed.seed}: " + " ".join(f"{value:.2f}" for value in seed.curve) for seed in seeds]
     baselines = next((seed.summary["baselines"] for seed in seeds if seed.summary.get("baselines")), {})
-    for name, values in baselines.items():
-        lines.append(f"baseline {name}: " + ", ".join(f"{key} {value:.3f}" for key, value in values.items()))
+    lines += [f"held-out tasks resolved by {name}: {value:.3f}" for name, value in baselines.items()]
     return "\n".join([*lines, "```"])
 
 

@@ -34,6 +34,6 @@ def write_metrics_fixture():
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     write_metrics(tmp_path)
-    (tmp_path / "baselines.json").write_text(json.dumps({"random": {"reward": 0.1, "resolved": 0.0}}))
+    (tmp_path / "baselines.json").write_text(json.dumps({"random_policy": 0.125}))
     (tmp_path / "step_1").mkdir()
     return tmp_path

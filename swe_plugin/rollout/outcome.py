@@ -18,7 +18,7 @@ from swe_plugin.errors import (
 )
 from swe_plugin.types import StopReason
 
-__all__ = ["MATRIX", "Outcome", "Retry", "Row", "matrix_markdown", "outcome", "stop_for"]
+__all__ = ["MATRIX", "Outcome", "Retry", "Row", "outcome", "stop_for"]
 
 
 class Retry(StrEnum):
@@ -91,11 +91,3 @@ def outcome(stop: StopReason) -> Outcome:
 def stop_for(error: Exception) -> StopReason:
     """The stop reason of an exception that ended the agent. What nobody raises on purpose is a scaffold's bug."""
     return next((stop for kind, stop in _ERRORS if isinstance(error, kind)), StopReason.SCAFFOLD_ERROR)
-
-
-def matrix_markdown() -> str:
-    """The matrix as a Markdown table, the content of ``docs/failures.md`` between its markers."""
-    lines = ["| stop reason | meaning | retry | grade | row |", "|---|---|---|---|---|"]
-    for stop, line in MATRIX.items():
-        lines.append(f"| `{stop}` | {line.meaning} | {line.retry} | {'yes' if line.grade else '-'} | {line.row} |")
-    return "\n".join(lines) + "\n"

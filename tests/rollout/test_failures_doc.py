@@ -1,0 +1,29 @@
+"""The docs and the matrix are one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from swe_plugin import grading
+from swe_plugin.rollout.failures_doc import failures_markdown
+from swe_plugin.types import StopReason
+
+DOCS = Path(__file__).parents[2] / "docs" / "failures.md"
+
+
+def test_the_page_is_what_the_matrix_says():
+    assert DOCS.read_text() == failures_markdown(), "run python -m swe_plugin.rollout.failures_doc > docs/failures.md"
+
+
+def test_every_stop_reason_is_explained():
+    for stop in StopReason:
+        assert f"| `{stop}` |" in failures_markdown()
+
+
+def test_every_flag_that_the_code_raises_is_explained():
+    sources = "".join(path.read_text() for path in Path(inspect.getfile(grading)).parent.glob("*.py"))
+    flags = {"empty_patch", "patch_too_large", "patch_incomplete", "tests_edited", "grader_timeout", "grader_error"}
+    assert flags == set(re.findall(r'"((?:patch|grader|tests|empty)_(?:\w+))"', sources))
+    assert all(f"| `{flag}` |" in failures_markdown() for flag in flags)

@@ -11,6 +11,14 @@ FLAVOUR ?= $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo gpu || ec
 ARGS ?=
 SEEDS ?= 0 1 2 3 4
 
+ifeq ($(origin PYTHON),command line)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(shell $(BIN)/python -V),$(shell $(PYTHON) -V))
+$(error $(VENV) was made with $(shell $(BIN)/python -V): remove it first, or give another: make VENV=.venv-other)
+endif
+endif
+endif
+
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_EXTRA)
 INSTALLED := $(VENV)/.installed-$(FLAVOUR)
 DEV := $(VENV)/.installed-dev

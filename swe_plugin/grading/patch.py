@@ -26,15 +26,18 @@ for nested in */**/.git; do
 done
 """
 
-_DIFF = """\
+_ADD = """\
 git read-tree "$SWE_TREE"
 added=0
-git add -A --ignore-errors 2> "$GIT_DIR/problems" || added=$?
-git diff-index --cached -p --binary --full-index --no-renames --no-ext-diff --no-textconv --no-color \\
-  --src-prefix=a/ --dst-prefix=b/ --submodule=short --ignore-submodules=none "$SWE_TREE" -- > "$GIT_DIR/patch"
-printf '%s %s\\n' "$added" "$(wc -c < "$GIT_DIR/patch")"
-head -c 2000 "$GIT_DIR/problems"
+git add -A --ignore-errors 2> "$GIT_DIR/problems" || { added=$?; head -c 2000 "$GIT_DIR/problems" >&2; }
+printf '%s\\n' "$added"
 """
+
+_DIFF = """\
+git diff-index --cached -p --binary --full-index --no-renames --no-ext-diff --no-textconv --no-color \\
+  --src-prefix=a/ --dst-prefix=b/ --submodule=short --ignore-submodules=none "$SWE_TREE" --"""
+
+_TO_FILE = ' > "$GIT_DIR/patch"\nwc -c < "$GIT_DIR/patch"\n'
 
 _NEW_SUBMODULE = re.compile(rb"^new (?:file )?mode 160000$", re.MULTILINE)
 _SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)  # unambiguous: lines of contents have a prefix
@@ -82,14 +85,13 @@ async def extract_patch(environment: Environment, baseline: Baseline, *, max_byt
     try:
         await environment.write_file(f"{git.directory}/objects/pack/pack-baseline.pack", baseline.pack)
         await environment.write_file(f"{git.directory}/objects/pack/pack-baseline.idx", baseline.index)
-        data, complete = await _diff(git, baseline, TEXT, max_bytes)
+        data, complete = await _diff(git, baseline, max_bytes)
         if not complete or _NEW_SUBMODULE.search(data):
             await git.run(_UNNEST, baseline.submodules)
-            data, complete = await _diff(git, baseline, TEXT, max_bytes)
+            data, complete = await _diff(git, baseline, max_bytes)
         sections = [_decode(part) for part in _SECTION.split(data)]
         if None in sections:
-            data, _ = await _diff(git, baseline, BINARY, max_bytes)
-            both = zip(sections, _SECTION.split(data), strict=True)
+            both = zip(sections, _SECTION.split(await _diff_file(git, baseline, BINARY, max_bytes)), strict=True)
             sections = [_decode(binary) if text is None else text for text, binary in both]
     except _TooLarge:
         return Patch("", ("patch_too_large",))
@@ -105,18 +107,28 @@ class _TooLarge(Exception):
     """The diff is larger than its reader wants."""
 
 
-async def _diff(git: PrivateGit, baseline: Baseline, attributes: str, max_bytes: int) -> tuple[bytes, bool]:
+async def _diff(git: PrivateGit, baseline: Baseline, max_bytes: int) -> tuple[bytes, bool]:
     """The diff, and whether git could read every file."""
-    result = await git.run(_DIFF, attributes=attributes, env={"SWE_TREE": baseline.tree})
-    numbers, _, problems = result.stdout.partition("\n")
-    if result.exit_code or any(sign in problems for sign in _CANNOT_STORE):
-        raise PatchError(f"git failed: exit {result.exit_code}: {result.stderr[-2000:]}{problems}")
-    added, size = map(int, numbers.split())
-    if added > 1:
-        raise PatchError(f"git add failed: exit {added}: {problems}")
-    if size > max_bytes:
+    result = await git.run(_ADD + _DIFF, env={"SWE_TREE": baseline.tree})
+    added, _, text = result.stdout.partition("\n")
+    # 1: some files could not be added (128: none were); if for want of space, then that is no property of the files
+    if result.exit_code or added not in ("0", "1") or any(sign in result.stderr for sign in _CANNOT_STORE):
+        raise PatchError(f"git failed: exit {result.exit_code}, add {added or '?'}: {result.stderr[-2000:]}")
+    if result.truncated or "\ufffd" in text:  # too long for an output, or perhaps no UTF-8
+        return await _diff_file(git, baseline, TEXT, max_bytes), added == "0"
+    if len(data := text.encode()) > max_bytes:
         raise _TooLarge
-    return (await git.environment.read_file(f"{git.directory}/patch") if size else b""), added == 0
+    return data, added == "0"
+
+
+async def _diff_file(git: PrivateGit, baseline: Baseline, attributes: str, max_bytes: int) -> bytes:
+    """The diff of what was added, by way of a file: exact whatever is in it."""
+    result = await git.run(_DIFF + _TO_FILE, attributes=attributes, env={"SWE_TREE": baseline.tree})
+    if result.exit_code:
+        raise PatchError(f"git diff failed: exit {result.exit_code}: {result.stderr[-2000:]}")
+    if int(result.stdout) > max_bytes:
+        raise _TooLarge
+    return await git.environment.read_file(f"{git.directory}/patch")
 
 
 def _decode(data: bytes) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 
 import pytest
 
-from grading.local import GIT, local
+from grading.local import GIT, LocalEnvironment, local
 from swe_plugin.errors import EnvironmentUnavailable, PatchError
 from swe_plugin.grading.baseline import BaselineStore, record_baseline
 from swe_plugin.grading.patch import extract_patch
@@ -113,13 +114,32 @@ async def test_file_names_that_are_no_text_survive():
     assert [os.fsencode(item.path) for item in changes] == [b"\xff.py"]
 
 
-async def test_a_patch_above_the_limit_is_not_read():
+@pytest.mark.parametrize(
+    "script", ["head -c 3000 /dev/urandom > blob", "printf '%03000d' 0 > a.py; echo -e '\\xff' >> a.py"]
+)
+async def test_a_patch_above_the_limit_is_not_read(script):
     async with local(FILES) as environment:
         baseline = await record_baseline(environment)
-        await environment.shell("head -c 300000 /dev/urandom > blob")
-        patch = await extract_patch(environment, baseline, max_bytes=100_000)
+        await environment.shell(script)
+        patch = await extract_patch(environment, baseline, max_bytes=1000)
     assert patch.text == ""
     assert patch.flags == ("patch_too_large",)
+
+
+async def test_a_patch_longer_than_an_output_is_read_whole(monkeypatch):
+    async with local(FILES) as environment:
+        baseline = await record_baseline(environment)
+        await environment.shell("seq 20000 > numbers; printf '\\xef\\xbf\\xbd\\n' > replacement")
+        whole = await extract_patch(environment, baseline)
+
+        async def cut(*args, **kwargs):
+            result = await LocalEnvironment.exec(environment, *args, **kwargs)
+            return dataclasses.replace(result, stdout=result.stdout[:5000], truncated=len(result.stdout) > 5000)
+
+        monkeypatch.setattr(environment, "exec", cut)
+        assert await extract_patch(environment, baseline) == whole
+    assert "+20000\n" in whole.text
+    assert "+\ufffd\n" in whole.text
 
 
 async def test_a_git_that_fails_is_an_error_and_not_an_empty_patch():
@@ -133,7 +153,7 @@ async def test_a_git_that_fails_is_an_error_and_not_an_empty_patch():
 
 
 async def test_an_object_store_that_is_full_is_an_error_and_not_an_incomplete_patch(monkeypatch):
-    monkeypatch.setattr("swe_plugin.grading.patch._DIFF", 'echo "1 0"; echo "error: unable to write file x"\n')
+    monkeypatch.setattr("swe_plugin.grading.patch._ADD", 'echo 1; echo "error: unable to write file x" >&2\n')
     async with local(FILES) as environment:
         baseline = await record_baseline(environment)
         with pytest.raises(PatchError, match="unable to write"):

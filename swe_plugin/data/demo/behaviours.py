@@ -25,14 +25,14 @@ class Behaviour:
 
 
 BEHAVIOURS: tuple[Behaviour, ...] = (
-    Behaviour("sum", "arithmetic", "a + b", "the sum of a and b"),
-    Behaviour("difference", "arithmetic", "a - b", "the difference of a and b"),
-    Behaviour("product", "arithmetic", "a * b", "the product of a and b"),
-    Behaviour("below", "comparison", "a < b", "whether a is below b"),
-    Behaviour("above", "comparison", "a > b", "whether a is above b"),
-    Behaviour("equal", "comparison", "a == b", "whether a is equal to b"),
-    Behaviour("smaller", "choice", "min(a, b)", "the smaller of a and b"),
-    Behaviour("larger", "choice", "max(a, b)", "the larger of a and b"),
+    Behaviour("sum", "arithmetic", "a + b", "the sum"),
+    Behaviour("difference", "arithmetic", "a - b", "the difference"),
+    Behaviour("product", "arithmetic", "a * b", "the product"),
+    Behaviour("less", "comparison", "a < b", "if less"),
+    Behaviour("more", "comparison", "a > b", "if more"),
+    Behaviour("equal", "comparison", "a == b", "if equal"),
+    Behaviour("smaller", "choice", "min(a, b)", "the smaller"),
+    Behaviour("larger", "choice", "max(a, b)", "the larger"),
 )
 """All wanted behaviours. No two agree on every probe of `tasks.PROBES`, so one fix never serves two of them."""
 
@@ -48,8 +48,8 @@ def evaluate(behaviour: Behaviour, a: int, b: int) -> int | bool:
         "sum": a + b,
         "difference": a - b,
         "product": a * b,
-        "below": a < b,
-        "above": a > b,
+        "less": a < b,
+        "more": a > b,
         "equal": a == b,
         "smaller": min(a, b),
         "larger": max(a, b),

@@ -13,7 +13,7 @@ PROBES: dict[str, tuple[tuple[int, int], ...]] = {
     "small_numbers": ((2, 7), (7, 2), (4, 4)),
     "large_numbers": ((60, 95), (95, 60), (31, 31)),
 }
-"""Case -> pairs (a, b). Below, above and equal: on each case every two behaviours differ somewhere, so each
+"""Case -> pairs (a, b). Less, more and equal: on each case every two behaviours differ somewhere, so each
 F2P id alone fails for every wrong body."""
 
 _TEMPLATE = '''"""Run as ``python3 -I -S {file}``: prints ``PASSED <id>`` or ``FAILED <id>`` for each test."""

@@ -26,7 +26,7 @@ _ISSUES = (
     "Bug: {function} in {module}.py does not do what it should.",
     "{module}.py: {function} is broken.",
 )
-_DOCSTRINGS = ("Return {phrase}.", "Tell {phrase}.", "Compute {phrase}.", "This is {phrase}.")
+_DOCSTRINGS = ("Return {phrase}.", "Tell {phrase}.", "Compute {phrase}.")
 
 
 def module_source(function: str, docstring: str, expression: str, helper: str) -> str:

@@ -7,6 +7,7 @@ after it. Hydra turns every ``Exception`` of a callback into a warning and goes 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -81,7 +82,7 @@ def prepare(config: DictConfig) -> Path:
         # verl merges this subtree into a configuration of its own, where interpolations lead nowhere.
         OmegaConf.resolve(config.ray_kwargs)
         if section.demo.enabled:
-            _prepare_demo(config, section)
+            _prepare_demo(config, section, run)
     _write_resolved(config, run / "config.yaml")
     return run
 
@@ -105,15 +106,17 @@ def _activate_device(config: DictConfig) -> None:
         cpu.activate()
 
 
-def _prepare_demo(config: DictConfig, section: SweConfig) -> None:
+def _prepare_demo(config: DictConfig, section: SweConfig, run: Path) -> None:
     """Make the demo's model and data, and point verl at them where the user has not."""
     from swe_plugin.verl_adapter.demo_model import prepare_demo
 
-    demo = prepare_demo(section.demo.seed)
+    sys.stderr.write("swe-plugin: the demo's tasks and model are made on first use, about a minute\n")
+    demo = prepare_demo(section.demo)
+    (run / "baselines.json").write_text(json.dumps(demo.baselines, indent=1), encoding="utf-8")
     for key, path in {
         "actor_rollout_ref.model.path": demo.model,
         "data.train_files": demo.train,
-        "data.val_files": demo.val,
+        "data.val_files": demo.heldout,
     }.items():
         if OmegaConf.is_missing(*_parent(config, key)):
             OmegaConf.update(config, key, str(path))

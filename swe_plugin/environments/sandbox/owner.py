@@ -49,6 +49,7 @@ class ZygoteProcess:
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno()), self.lease.id],
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C in a terminal is for the owner alone
                 env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},

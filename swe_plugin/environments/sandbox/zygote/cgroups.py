@@ -6,7 +6,6 @@ Files: the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 __all__ = ["create", "limit_files", "open_members", "remove"]
@@ -55,9 +54,10 @@ def open_members(groups: dict[str, str]) -> list[int]:
 def remove(groups: dict[str, str]) -> bool:
     """Remove the directories; False if one is still busy."""
     for path in set(groups.values()):
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                os.rmdir(path)
-            except OSError:
-                return False
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
     return True

@@ -14,6 +14,7 @@ import os
 import selectors
 import signal
 import socket
+import time
 import traceback
 
 from swe_plugin.environments.sandbox.zygote import build, cgroups
@@ -22,12 +23,15 @@ from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 __all__ = ["serve"]
 
 _RETRY_S = 0.005
+_GIVE_UP_S = 5.0
+"""A cgroup that is busy for longer is left to the reaper."""
 
 
 class _Sandbox:
     def __init__(self, number: int, pid: int, channel: socket.socket) -> None:
         self.number, self.pid, self.channel = number, pid, channel
         self.groups: dict[str, str] = {}
+        self.give_up_at = 0.0
 
 
 class _Zygote:
@@ -114,11 +118,12 @@ class _Zygote:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 for number, sandbox in list(self._sandboxes.items()):
                     if sandbox.pid == ended[0]:
+                        sandbox.give_up_at = time.monotonic() + _GIVE_UP_S
                         self._dying.append(self._sandboxes.pop(number))
 
     @staticmethod
     def _gone(sandbox: _Sandbox) -> bool:
-        if not cgroups.remove(sandbox.groups):
+        if not cgroups.remove(sandbox.groups) and time.monotonic() < sandbox.give_up_at:
             return False
         sandbox.channel.close()
         return True

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 __all__ = ["Change", "FileChange", "file_changes"]
 
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-7]{3})")
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
 
@@ -29,36 +30,49 @@ class FileChange:
 
 
 def file_changes(patch: str) -> list[FileChange]:
-    """The files of a patch in git's form, in its order (a rename counts as one deleted and one added file).
+    """The files of a patch, in its order (a rename counts as one deleted and one added file).
 
-    The format is that of git-diff(1), "Generating patch text with -p": extended header lines between ``diff --git``
-    and the first hunk; names that need it are quoted as C strings.
+    Two forms are read, as ``git apply -p1`` does: git's own (git-diff(1), "Generating patch text with -p": extended
+    header lines from ``diff --git`` to the first hunk, names that need it quoted as C strings) and plain unified
+    diffs, whose files begin at ``---``.
     """
     changes: list[FileChange] = []
     header: list[str] = []
-    inside = False
+    reading = False  # whether `header` may still grow
+    old = new = 0  # lines that the current hunk still has
     for line in patch.split("\n"):
-        if line.startswith("diff --git "):
+        if old > 0 or new > 0:
+            old -= line[:1] in ("-", " ", "")
+            new -= line[:1] in ("+", " ", "")
+        elif line.startswith("diff --git ") or (line.startswith("--- ") and not _wants_names(header, reading)):
             changes += _changes(header)
-            header, inside = [line], True
-        elif inside and line.startswith(("@@ ", "GIT binary patch", "Binary files ")):
-            inside = False
-        elif inside:
+            header, reading = [line], True
+        elif hunk := _HUNK.match(line):
+            old, new = (int(count or "1") for count in hunk.groups())
+            reading = False
+        elif line.startswith(("GIT binary patch", "Binary files ")):
+            reading = False
+        elif reading:
             header.append(line)
     return changes + _changes(header)
+
+
+def _wants_names(header: list[str], reading: bool) -> bool:
+    """A header of git's form that has not come to its ``---`` yet."""
+    return reading and not any(line.startswith("--- ") for line in header)
 
 
 def _changes(header: list[str]) -> list[FileChange]:
     if not header:
         return []
-    fields = {key: value for line in header[1:] for key, value in [_field(line)] if key}
+    fields = {key: value for line in header for key, value in [_field(line)] if key}
     if "rename to" in fields:
         gone = FileChange(_unquote(fields["rename from"]), Change.DELETED)
         return [gone, FileChange(_unquote(fields["rename to"]), Change.ADDED)]
     change = Change.MODIFIED
-    if "new file mode" in fields or "copy to" in fields:
+    if "new file mode" in fields or "copy to" in fields or fields.get("---", "").startswith("/dev/null"):
         change = Change.ADDED
-    elif "deleted file mode" in fields:
+    elif "deleted file mode" in fields or fields.get("+++", "").startswith("/dev/null"):
         change = Change.DELETED
     return [FileChange(_name(header[0], fields), change)]
 
@@ -74,9 +88,10 @@ def _name(first: str, fields: dict[str, str]) -> str:
     if "copy to" in fields:
         return _unquote(fields["copy to"])
     for key in ("+++", "---"):
-        # git puts a tab after a name with spaces in these two lines
-        if fields.get(key, "/dev/null") != "/dev/null":
-            return _unquote(fields[key].removesuffix("\t")).partition("/")[2]
+        # behind a tab stands nothing (git, after a name with spaces) or a time; a tab in a name is quoted
+        name = fields.get(key, "/dev/null").partition("\t")[0]
+        if name != "/dev/null":
+            return _unquote(name).partition("/")[2]
     both = first.removeprefix("diff --git ")  # no rename: the same name twice, behind a/ and b/
     return _unquote(both[: (len(both) - 1) // 2]).partition("/")[2]
 

@@ -145,6 +145,14 @@ async def test_tests_of_the_agents_own_are_honest(script):
     assert verdict.flags == ()
 
 
+async def test_a_plain_diff_may_not_touch_the_tests_either():
+    patch = "--- a/conftest.py\n+++ b/conftest.py\n@@ -1 +1 @@\n-honest\n+cheat\n"
+    async with fresh() as environment:
+        verdict = await GRADER.grade(TASK, patch, environment)
+        assert (environment.root / "conftest.py").read_text() == "honest\n"
+    assert verdict.flags == ("tests_edited",)
+
+
 async def test_ids_are_exact():
     task = with_grading(
         tests={"tests/hidden.sh": "echo 'PASSED test_ab'; echo \"PASSED t[a b-'q']\"; echo ' PASSED indented'"},

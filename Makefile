@@ -38,13 +38,13 @@ $(BIN)/python:
 	  { rm -rf $(VENV); echo "no venv module: on Debian, apt-get install python3.11-venv"; exit 1; }
 
 $(VENV)/.installed-cpu: pyproject.toml .ci/locks/cpu.txt | $(BIN)/python
-	@echo "installing for CPU: 3.7 GB, about two minutes on a fast line"
+	@echo "installing for CPU (the first time 3.7 GB, about two minutes on a fast line)"
 	@$(PIP) --no-deps -r .ci/locks/cpu.txt
 	@$(PIP) --no-deps -e .
 	@touch $@
 
 $(VENV)/.installed-gpu: pyproject.toml | $(BIN)/python
-	@echo "installing for NVIDIA GPUs: about 10 GB"
+	@echo "installing for NVIDIA GPUs (the first time about 10 GB)"
 	@$(PIP) -e '.[gpu]'
 	@touch $@
 

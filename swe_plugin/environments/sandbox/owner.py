@@ -22,7 +22,7 @@ from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["ZygoteProcess", "close_zygote", "current_zygote"]
 
-_SEND_TIMEOUT_S = 5.0
+_SEND_ATTEMPTS, _SEND_PAUSE_S = 2500, 0.002
 
 
 class ZygoteProcess:
@@ -84,27 +84,37 @@ class ZygoteProcess:
         Raises:
             EnvironmentStartError: the zygote is gone or does not take requests.
         """
-        request = {"op": "start", "id": number, "user": user, "network": network}
-        deadline = time.monotonic() + _SEND_TIMEOUT_S
-        while True:
-            try:
-                socket.send_fds(self._control, [json.dumps(request).encode()], [end.fileno()])
+        for _ in range(_SEND_ATTEMPTS):
+            if self._try_start(number, end, user, network):
                 return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise EnvironmentStartError("sandbox: the zygote takes no requests") from None
-                await asyncio.sleep(0.002)
-            except OSError as error:
-                raise EnvironmentStartError(f"sandbox: the zygote is gone ({error})") from error
+            await asyncio.sleep(_SEND_PAUSE_S)
+        raise EnvironmentStartError("sandbox: the zygote takes no requests")
+
+    def start_blocking(self, number: int, end: socket.socket, *, user: bool, network: str) -> None:
+        """The same for a thread without an event loop."""
+        for _ in range(_SEND_ATTEMPTS):
+            if self._try_start(number, end, user, network):
+                return
+            time.sleep(_SEND_PAUSE_S)
+        raise EnvironmentStartError("sandbox: the zygote takes no requests")
+
+    def _try_start(self, number: int, end: socket.socket, user: bool, network: str) -> bool:
+        request = {"op": "start", "id": number, "user": user, "network": network}
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [end.fileno()])
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise EnvironmentStartError(f"sandbox: the zygote is gone ({error})") from error
+        return True
 
     async def kill(self, number: int) -> None:
         """End a sandbox; the end of its socket tells when it is gone. No error if the zygote itself is gone."""
-        deadline = time.monotonic() + _SEND_TIMEOUT_S
-        while time.monotonic() < deadline:
+        for _ in range(_SEND_ATTEMPTS):
             try:
                 self._control.send(json.dumps({"op": "kill", "id": number}).encode())
             except BlockingIOError:
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(_SEND_PAUSE_S)
                 continue
             except OSError:
                 pass

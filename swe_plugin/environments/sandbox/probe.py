@@ -1,14 +1,175 @@
-"""stub"""
+"""What this machine can do: sandbox modes are tried for real, and what is missing is explained."""
+
+from __future__ import annotations
 
 import os
+import platform
+import socket
+import time
+from dataclasses import dataclass, field
+from functools import cache
+
+from swe_plugin.environments.home import home
+from swe_plugin.environments.sandbox.explain import explain
+from swe_plugin.environments.sandbox.hierarchy import CONTROLLERS
+from swe_plugin.environments.sandbox.owner import ZygoteProcess, current_zygote
+from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
+from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.errors import EnvironmentStartError
+
+__all__ = ["MODES", "Check", "ProbeReport", "probe", "require_mode", "try_mode"]
+
+MODES = ("root", "user")
+"""In order of preference. A mode in which the agent is root inside and nobody outside goes between them."""
+_TRIAL_TIMEOUT_S = 30.0
 
 
-class ProbeReport: ...
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report: what was tried, whether it holds, what was seen, and what to do if it does not."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
 
 
-def probe():
-    return ProbeReport()
+@dataclass(slots=True)
+class ProbeReport:
+    """What `probe` found.
+
+    Attributes:
+        mode: the mode that sandboxes will use here, None if none works.
+        checks: everything that was tried.
+        limits: limit -> how it is held here (``cgroup v1``, ``watchdog``, ``tmpfs``...).
+    """
+
+    mode: str | None
+    checks: list[Check] = field(default_factory=list)
+    limits: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"sandbox mode: {self.mode or 'none works here'}"]
+        for check in self.checks:
+            lines.append(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
+            if not check.ok and check.fix:
+                lines.append(f"       fix: {check.fix}")
+        lines += [f"  limit {name}: {how}" for name, how in self.limits.items()]
+        return "\n".join(lines)
 
 
-def require_mode(mode: str) -> str:
-    return mode if mode != "auto" else ("root" if os.geteuid() == 0 else "user")
+def probe() -> ProbeReport:
+    """Try every mode and say which limits hold. Blocking, about 0.2 s; leaves nothing behind."""
+    report = ProbeReport(None)
+    report.checks.append(Check("system", platform.system() == "Linux", f"{platform.system()} {platform.release()}"))
+    try:
+        zygote = current_zygote()
+    except EnvironmentStartError as error:
+        report.checks.append(Check("zygote", False, str(error), "see the message"))
+        return report
+    for mode in MODES:
+        reason = try_mode(zygote, mode)
+        if not reason and report.mode is None:
+            report.mode = mode
+        report.checks.append(Check(f"mode {mode}", not reason, reason or "works", explain(mode, reason)))
+    _describe_limits(report, zygote)
+    return report
+
+
+@cache
+def require_mode(wanted: str) -> str:
+    """The mode to use, tried once per process.
+
+    Args:
+        wanted: ``auto`` or one of `MODES`.
+
+    Raises:
+        EnvironmentStartError: it does not work here; says why and what to do.
+    """
+    if wanted not in ("auto", *MODES):
+        raise EnvironmentStartError(f"sandbox: mode={wanted!r}: must be one of auto, {', '.join(MODES)}")
+    problems = []
+    for mode in MODES if wanted == "auto" else (wanted,):
+        reason = try_mode(current_zygote(), mode)
+        if not reason:
+            return mode
+        problems.append(f"mode {mode}: {reason}. Fix: {explain(mode, reason)}")
+    raise EnvironmentStartError("sandbox: this machine cannot run sandboxes. " + " | ".join(problems))
+
+
+def try_mode(zygote: ZygoteProcess, mode: str) -> str:
+    """Build a trial sandbox; empty if it works, else the reason. Blocking."""
+    if mode == "root" and os.geteuid() != 0:
+        return "this process is not root"
+    layer = home() / "trial"
+    (layer / "trial/dir").mkdir(parents=True, exist_ok=True)
+    for name in ("trial/file", "trial/dir/inner"):
+        (layer / name).touch()
+    number = zygote.next_number()
+    plan = Plan(
+        mode=mode,
+        layers=[str(layer)],
+        mount_point=str(zygote.mount_point),
+        workdir="/trial",
+        env={},
+        network="none",
+        disk_bytes=1 << 20,
+        disk_inodes=256,
+        memory_bytes=64 << 20,
+        pids=16,
+        cpus=1.0,
+        output_bytes=1 << 16,
+        cgroups=zygote.cgroups(number) if mode == "root" else {},
+        cgroup_version=zygote.hierarchy.version,
+        trial=True,
+    )
+    ours, theirs = socket.socketpair()
+    with ours:
+        try:
+            zygote.start_blocking(number, theirs, user=plan.user_namespace, network="none")
+        except EnvironmentStartError as error:
+            return str(error)
+        finally:
+            theirs.close()
+        return _converse(ours, plan)
+
+
+def _converse(ours: socket.socket, plan: Plan) -> str:
+    """Send the plan and read the answer and the end of the stream, which comes when everything is removed."""
+    ours.settimeout(_TRIAL_TIMEOUT_S)
+    decoder, answer = Decoder(), "the sandbox ended without an answer"
+    deadline = time.monotonic() + _TRIAL_TIMEOUT_S
+    try:
+        ours.sendall(encode(plan.to_dict()))
+        while data := ours.recv(1 << 16):
+            for header, _ in decoder.feed(data):
+                answer = str(header.get("error", ""))
+            if time.monotonic() > deadline:
+                return "a trial sandbox does not end"
+    except OSError as error:
+        return answer or str(error)
+    return answer
+
+
+def _describe_limits(report: ProbeReport, zygote: ZygoteProcess) -> None:
+    hierarchy = zygote.hierarchy
+    in_cgroups = report.mode == "root"
+    for controller in CONTROLLERS:
+        held = in_cgroups and controller in hierarchy.parents
+        how = f"cgroup v{hierarchy.version}" if held else "not available in user mode"
+        if in_cgroups and not held:
+            how = hierarchy.reasons.get(controller, "missing")
+        report.checks.append(Check(f"cgroup {controller}", held, how, "limits below say what is used instead"))
+        report.limits[controller] = f"cgroup v{hierarchy.version}" if held else _fallback(controller, in_cgroups)
+    report.limits["disk"] = "tmpfs size and inodes"
+    report.limits["open files"] = "rlimit"
+    report.limits["output"] = "supervisor"
+    report.limits["network"] = "own namespace, loopback only"
+
+
+def _fallback(controller: str, as_root: bool) -> str:
+    return {
+        "memory": "RLIMIT_DATA per process, watchdog over all (5 looks a second)",
+        "pids": "watchdog" if as_root else "RLIMIT_NPROC in the sandbox's user namespace, watchdog",
+        "cpu": "not held: a sandbox may use every core",
+    }[controller]

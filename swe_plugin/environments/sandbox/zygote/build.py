@@ -15,6 +15,7 @@ from swe_plugin.environments.sandbox.zygote.mounts import enter_root
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
 from swe_plugin.environments.sandbox.zygote.supervisor import Supervisor
+from swe_plugin.environments.sandbox.zygote.trial import run_trial
 
 __all__ = ["namespaces", "run_sandbox"]
 
@@ -22,7 +23,12 @@ _CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE = 0, 5, 6, 7, 1
 _KEEP = sum(1 << cap for cap in (_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE))
 """What a supervisor needs: pipes the agent may reopen, ending its processes, becoming it, seeing it in /proc."""
 _OOM_SCORE = "-900"
-_FILTER = build_filter(os.uname().machine)
+try:
+    _FILTER = build_filter(os.uname().machine)
+except ValueError as unknown:
+    _FILTER, _NO_FILTER = b"", str(unknown)
+else:
+    _NO_FILTER = ""
 
 
 def namespaces(*, user: bool, network: str) -> int:
@@ -43,6 +49,8 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
     Returns when the owner is gone. A failure is reported on the socket.
     """
     try:
+        if _NO_FILTER:
+            raise ValueError(_NO_FILTER)
         sys_.prctl(sys_.PR_SET_PDEATHSIG, 9)
         ignore_signals()
         if plan.user_namespace:
@@ -59,12 +67,23 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
             sys_.loopback_up()
         _check_image(plan)
         _harden(plan)
+        if plan.trial:
+            run_trial(plan, cgroup_fds, _FILTER)
+            channel.sendall(encode({"id": 0}))
+            return
         supervisor = Supervisor(channel, plan, cgroup_fds, _FILTER)
     except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
-            channel.sendall(encode({"id": 0, "error": str(error)}))
+            channel.sendall(encode({"id": 0, "error": _text(error)}))
         return
     supervisor.run(0)
+
+
+def _text(error: Exception) -> str:
+    """The message without the error number; calls of ours already name themselves."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _map_ids(plan: Plan, uid: int, gid: int) -> None:

@@ -25,6 +25,7 @@ class Plan:
         memory_bytes, pids, cpus, open_files, output_bytes: bounds of the agent.
         cgroups: controller -> directory to make for this sandbox; empty where there is none.
         cgroup_version: 1 or 2, of those.
+        trial: check the machine and end, without a session.
     """
 
     mode: str
@@ -44,6 +45,7 @@ class Plan:
     gid: int = 1000
     cgroups: dict[str, str] = field(default_factory=dict)
     cgroup_version: int = 1
+    trial: bool = False
 
     @property
     def user_namespace(self) -> bool:

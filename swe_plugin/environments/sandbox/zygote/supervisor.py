@@ -17,6 +17,7 @@ from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.jobs import Job, drain, read_some, spawn
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.session import ARGV, SETUP, STATUS_FD, Session
+from swe_plugin.environments.sandbox.zygote.watchdog import Watchdog
 
 __all__ = ["Supervisor"]
 
@@ -47,6 +48,7 @@ class Supervisor:
         self._jobs: dict[int, Job] = {}
         self._session = Session(plan.output_bytes)
         self._session.cwd = plan.workdir
+        self._watchdog = Watchdog(plan)
         self._waiting: deque[tuple[int, str, float]] = deque()
         self._operations: dict[str, Callable[[dict[str, Any], bytes], None]] = {
             "cancel": self._cancel,
@@ -329,11 +331,14 @@ class Supervisor:
                 self._finish_job(self._jobs[pid], status)
 
     def _next_deadline(self) -> float | None:
-        soonest = min([self._session.deadline, *(job.deadline for job in self._jobs.values())])
+        jobs = (job.deadline for job in self._jobs.values())
+        soonest = min(self._session.deadline, self._watchdog.deadline, *jobs)
         return None if soonest == float("inf") else max(0.0, soonest - time.monotonic())
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
+        if now >= self._watchdog.deadline:
+            self._watchdog.look()
         for job in list(self._jobs.values()):
             if now >= job.deadline:
                 job.kill(timed_out=True)

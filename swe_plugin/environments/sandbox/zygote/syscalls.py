@@ -9,6 +9,7 @@ import socket
 import struct
 
 __all__ = [
+    "check",
     "clone",
     "drop_capabilities",
     "loopback_up",
@@ -45,7 +46,8 @@ _CAP_VERSION_3 = 0x20080522
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 
 
-def _check(result: int, what: str) -> int:
+def check(result: int, what: str) -> int:
+    """Turn a result of -1 into `OSError`, named after the call."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -56,7 +58,7 @@ def _syscall(name: str, *arguments: object) -> int:
     number = _NUMBERS.get(MACHINE, {}).get(name)
     if number is None:
         raise OSError(38, f"{name}: not known on {MACHINE}")
-    return _check(_libc.syscall(ctypes.c_long(number), *arguments), name)
+    return check(_libc.syscall(ctypes.c_long(number), *arguments), name)
 
 
 def clone(flags: int) -> int:
@@ -77,19 +79,19 @@ def clone(flags: int) -> int:
 
 def unshare(flags: int) -> None:
     """Leave the given namespaces for new ones."""
-    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """mount(2)."""
     words = [word.encode() or None for word in (source, target, kind)]
     result = _libc.mount(*words, ctypes.c_ulong(flags), data.encode() or None)
-    _check(result, f"mount {kind or 'bind'} on {target}")
+    check(result, f"mount {kind or 'bind'} on {target}")
 
 
 def umount(target: str, flags: int = 0) -> None:
     """umount2(2)."""
-    _check(_libc.umount2(target.encode(), ctypes.c_int(flags)), f"umount {target}")
+    check(_libc.umount2(target.encode(), ctypes.c_int(flags)), f"umount {target}")
 
 
 def pivot_root(new: str, old: str) -> None:
@@ -100,7 +102,7 @@ def pivot_root(new: str, old: str) -> None:
 def prctl(option: int, *arguments: int) -> int:
     """prctl(2); missing arguments are 0."""
     words = [*arguments, 0, 0, 0, 0][:4]
-    return _check(_libc.prctl(ctypes.c_int(option), *(ctypes.c_ulong(word) for word in words)), f"prctl {option}")
+    return check(_libc.prctl(ctypes.c_int(option), *(ctypes.c_ulong(word) for word in words)), f"prctl {option}")
 
 
 def set_seccomp_filter(program: bytes) -> None:

@@ -1,0 +1,71 @@
+"""From the step at which a trial sandbox failed to what a person can do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["explain"]
+
+_CONTAINER = (
+    "inside a container, start it with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "
+    "--security-opt systempaths=unconfined (Kubernetes: a privileged pod), or use another backend "
+    "(swe.environment.backend=docker)"
+)
+_SETTINGS = (
+    (
+        "/proc/sys/user/max_user_namespaces",
+        "0",
+        "user namespaces are switched off: sysctl -w user.max_user_namespaces=15000",
+    ),
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        "unprivileged user namespaces are switched off: sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor restricts user namespaces (Ubuntu 23.10 and later): sysctl -w "
+        "kernel.apparmor_restrict_unprivileged_userns=0, or give this Python a profile with the rule 'userns,'",
+    ),
+)
+
+
+def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
+    """One sentence that says what to change.
+
+    Args:
+        mode: that failed.
+        reason: what `probe.try_mode` returned; empty gives empty.
+        root: where ``/proc`` is looked for (tests have their own).
+    """
+    if not reason:
+        return ""
+    if reason == "this process is not root":
+        return "none needed if mode user works; otherwise run as root"
+    if reason.startswith(("clone", "unshare")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
+        if "No space left" in reason:
+            return "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
+        return (_setting(root) if mode == "user" else "") or _CONTAINER
+    if reason.startswith("mount proc"):
+        return "parts of /proc are masked here, so that no new one may be mounted: " + _CONTAINER
+    if reason.startswith("mount overlay") or reason.startswith("overlay"):
+        return "needs a kernel with overlayfs (modprobe overlay); without root Linux 5.11 or later, best 6.6 or later"
+    if reason.startswith("mount"):
+        # AppArmor lets the namespace be made and then takes its capabilities away.
+        return (_setting(root) if mode == "user" else "") or _CONTAINER
+    if reason.startswith("no system-call filter"):
+        return "sandboxes run on x86_64 and aarch64 only; use another backend (swe.environment.backend=docker)"
+    if reason.startswith("confinement"):
+        return "this kernel does not enforce the filter (CONFIG_SECCOMP_FILTER): use another backend"
+    return _CONTAINER
+
+
+def _setting(root: Path) -> str:
+    for path, value, advice in _SETTINGS:
+        try:
+            if (root / path.lstrip("/")).read_text().strip() == value:
+                return advice
+        except OSError:
+            continue
+    return ""

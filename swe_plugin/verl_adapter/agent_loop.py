@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, register
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWrap, register
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.types import Task
@@ -26,7 +26,20 @@ RUNTIME = "swe_runtime"
 
 @register(NAME)
 class SweAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """One per rollout. Everything heavy (environments, grader, scaffold) belongs to the process's runtime."""
+    """One per rollout. Everything heavy (environments, grader, scaffold) belongs to the process's runtime.
+
+    verl's constructor is not called: it builds a token builder of verl's for each rollout, which nothing here
+    uses and which warns about every model that it does not know.
+
+    Args:
+        trainer_config: verl's configuration, wrapped.
+        server_manager: verl's client to its inference servers.
+        **_: what else verl hands to every agent loop.
+    """
+
+    def __init__(self, trainer_config: DictConfigWrap, server_manager: Any, **_: Any) -> None:
+        self.rollout_config = trainer_config.config.actor_rollout_ref.rollout
+        self.server_manager = server_manager
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> MemberOutputs:
         """Run one rollout.

@@ -28,6 +28,8 @@ __all__ = ["SweAgentLoopManager"]
 logger = logging.getLogger(__name__)
 
 _RESCUE_TIMEOUT_S = 60.0
+_RESPAWN_TIMEOUT_S = 600.0
+"""Ray starts a worker only where there is room for it; without any, the run would wait forever."""
 _DEATHS_IN_A_ROW = 3
 """Deaths of one worker without a finished prompt in between that end the run."""
 
@@ -100,7 +102,13 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         if self._deaths[position] >= _DEATHS_IN_A_ROW:
             raise TooManyFailures(f"agent-loop worker {position} died {_DEATHS_IN_A_ROW} times in a row: {cause}")
         worker = self._spawn(position)
-        ray.get(worker.ping.remote())  # raises what a worker raises that cannot start at all: then the run ends
+        try:
+            ray.get(worker.ping.remote(), timeout=_RESPAWN_TIMEOUT_S)
+        except ray.exceptions.RayError as error:  # it cannot even start, so the next one could not either
+            reason = (
+                f"agent-loop worker {position} died ({cause}) and cannot be replaced: {type(error).__name__}: {error}"
+            )
+            raise TooManyFailures(reason) from error
         self.agent_loop_workers[position] = worker
         self._watchdog.watch(position, worker)
         lost = {uid: prompt for uid, prompt in self._dispatched.items() if prompt.position == position}

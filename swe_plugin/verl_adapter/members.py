@@ -29,7 +29,6 @@ class Member:
         stop: value of its `StopReason`.
         cause: why it has no row; empty for a survivor.
         resolved: whether its patch was graded as resolved; None if it was not graded.
-        reward: None without a row.
         wait_s, start_s: waiting for a slot, and starting the environment.
         generate_s, exec_s: waiting for the model, and running commands.
         grade_s: grading, None when not graded.
@@ -46,7 +45,6 @@ class Member:
     stop: str
     cause: str = ""
     resolved: bool | None = None
-    reward: float | None = None
     wait_s: float | None = None
     start_s: float | None = None
     generate_s: float | None = None
@@ -94,7 +92,6 @@ def member_of(result: RolloutResult, *, segments: int = 0, sampled: int = 0, con
         stop=str(result.stop),
         cause="" if segments else _cause(result),
         resolved=None if grade is None else grade.resolved,
-        reward=result.reward if segments else None,
         wait_s=timings.get("wait"),
         start_s=timings.get("start"),
         generate_s=timings.get("generate"),

@@ -24,6 +24,9 @@ __all__ = ["Watchdog", "check_all"]
 
 logger = logging.getLogger(__name__)
 
+_CAUSE_CHARS = 400
+"""Ray's text goes on with general advice."""
+
 _active: weakref.WeakSet[Watchdog] = weakref.WeakSet()
 
 
@@ -89,5 +92,5 @@ def _error_of(reference: Any) -> str:
     try:
         ray.get(reference)
     except ray.exceptions.RayError as error:
-        return " ".join(f"{type(error).__name__}: {error}".split())
+        return " ".join(f"{type(error).__name__}: {error}".split())[:_CAUSE_CHARS]
     return "it ended by itself"

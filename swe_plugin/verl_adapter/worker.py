@@ -154,6 +154,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
             return
         if published:
             await tq.async_kv_clear(keys=published, partition_id=group.partition)
+        logger.warning("group %s is dropped: %d of %d rollouts survived", group.uid, len(group.survivors), group.size)
         await self._end(group, "failure")
 
     async def _publish(self, group: RunningGroup) -> list[str]:
@@ -196,7 +197,6 @@ def _foreign_member(session: int, outputs: Sequence[AgentLoopOutput]) -> Member:
     return Member(
         session=session,
         stop=str(StopReason.STOPPED),
-        reward=outputs[-1].reward_score,
         segments=len(outputs),
         sampled_tokens=sampled,
         context_tokens=total - sampled,

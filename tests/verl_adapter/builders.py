@@ -61,6 +61,6 @@ def advantages(keys, partition="train", *, estimator="grpo"):
     values = {}
     for i, key in enumerate(keys):
         own = data.batch["advantages"][i][mask[i]]
-        assert torch.all(own == own[0])
-        values[tuple(key.rsplit("_", 2))] = round(own[0].item(), 5)
+        assert torch.all(own == own[:1])
+        values[tuple(key.rsplit("_", 2))] = round(own.sum().item() / max(len(own), 1), 5)
     return values

@@ -92,15 +92,20 @@ def model_dir(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def _composed():
+def composed():
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer")
 
 
 @pytest.fixture
-def config(_composed, model_dir, tmp_path):
-    """verl's own configuration with our wiring, as a recipe composes it."""
-    config = _composed.copy()
+def config(composed, model_dir, tmp_path):
+    """verl's own configuration with our wiring, as a recipe composes it; 4 rollouts per prompt."""
+    return wired(composed, model_dir, tmp_path)
+
+
+def wired(composed, model_dir, directory):
+    """A copy of verl's configuration that fulfils `check_verl_config`."""
+    config = composed.copy()
     OmegaConf.set_struct(config, False)
     n = 4
     changes = {
@@ -134,7 +139,7 @@ def config(_composed, model_dir, tmp_path):
                 }
             }
         },
-        "swe": {"environment": {"backend": "dummy"}, "output": {"dir": str(tmp_path / "outputs"), "run": "test"}},
+        "swe": {"environment": {"backend": "dummy"}, "output": {"dir": str(directory / "outputs"), "run": "test"}},
     }
     with open_dict(config):
         config.merge_with(OmegaConf.create(changes))

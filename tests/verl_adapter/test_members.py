@@ -13,7 +13,6 @@ members = st.builds(
     stop=st.sampled_from([str(s) for s in StopReason]),
     cause=st.text(max_size=40),
     resolved=st.none() | st.booleans(),
-    reward=seconds,
     wait_s=seconds,
     grade_s=seconds,
     empty_patch=st.none() | st.booleans(),
@@ -38,7 +37,6 @@ def test_a_failed_rollout_names_its_last_failure():
     member = member_of(rollout(None, stop=StopReason.ENVIRONMENT_START, cause="EnvironmentStartError: no mount"))
     assert member.failed
     assert member.cause == "environment_start: EnvironmentStartError: no mount"
-    assert member.reward is None
     assert member.resolved is None
 
 

@@ -8,8 +8,8 @@ from swe_plugin.verl_adapter.ledger import Group
 from swe_plugin.verl_adapter.members import Member
 from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics, stop_metric
 
-GOOD = Member(0, "submitted", resolved=True, reward=1.0, start_s=1.0, grade_s=0.5, empty_patch=False, segments=1)
-WRONG = Member(1, "max_turns", resolved=False, reward=0.0, start_s=3.0, grade_cached=True, grade_s=0.0, segments=1)
+GOOD = Member(0, "submitted", resolved=True, start_s=1.0, grade_s=0.5, empty_patch=False, segments=1)
+WRONG = Member(1, "max_turns", resolved=False, start_s=3.0, grade_cached=True, grade_s=0.0, segments=1)
 FAILED = Member(2, "environment_start", cause="no mount", retries=1)
 
 

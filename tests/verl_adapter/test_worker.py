@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from verl.trainer.ppo.metric_utils import process_validation_metrics
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 
 from swe_plugin.plugins import Entry, load_plugins
 from swe_plugin.tokens import audit_segments, read_journal
@@ -184,6 +185,19 @@ async def test_the_sampler_sees_what_the_worker_published(make_worker, queue):
     assert metrics["swe/stop/submitted"] == 0.75
     assert metrics["swe/groups/short"] == 1.0
     assert metrics["swe/patch/empty"] == pytest.approx(1 / 3)
+
+
+async def test_verl_pads_our_rows_without_changing_an_advantage(make_worker, queue):
+    """Three rows in updates of eight: verl clones one of ours as padding, and the real ones train as before."""
+    _, keys = await run(make_worker({0: SOLVES, 1: GIVES_UP, 2: SOLVES}, broken=[3]), queue)
+    tags = queue.kv_list("train")["train"]
+    before = advantages(keys)
+    batch = queue.KVBatchMeta(partition_id="train", keys=list(keys), tags=[tags[key] for key in keys])
+    padded = await asyncio.to_thread(upsample_batch_to_divisible_size, batch, 8, 0)
+    assert len(padded.keys) == 8
+    after = advantages(padded.keys)
+    assert {key: after[key] for key in before} == before
+    assert [tag.get("is_padding", False) for tag in padded.tags] == [False] * 3 + [True] * 5
 
 
 async def test_rollouts_are_recorded_and_proved_by_the_journal(make_worker, queue, tmp_path):

@@ -20,7 +20,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from swe_plugin.config import SweConfig, load_config
-from swe_plugin.errors import ConfigError, SwePluginError
+from swe_plugin.errors import SwePluginError
 from swe_plugin.plugins import load_plugins
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import check_verl_config
@@ -118,16 +118,8 @@ def _prepare_demo(config: DictConfig, section: SweConfig, run: Path) -> None:
         "data.train_files": demo.train,
         "data.val_files": demo.heldout,
     }.items():
-        if OmegaConf.is_missing(*_parent(config, key)):
+        if OmegaConf.select(config, key) is None:
             OmegaConf.update(config, key, str(path))
-
-
-def _parent(config: DictConfig, key: str) -> tuple[DictConfig, str]:
-    path, _, name = key.rpartition(".")
-    parent = OmegaConf.select(config, path)
-    if not isinstance(parent, DictConfig):
-        raise ConfigError(path, parent, "must be a section")
-    return parent, name
 
 
 def _write_resolved(config: DictConfig, path: Path) -> None:

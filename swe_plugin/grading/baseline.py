@@ -48,12 +48,15 @@ class Baseline:
 
     Attributes:
         tree: its git object id.
-        pack, index: a git pack with all its objects, and the pack's index.
+        pack, pack_index: a git pack with all its objects, and the pack's index.
+        index: a git index of the tree. What it knows of the files' times makes comparing fast where an image's files
+            keep theirs: a file whose change time is as recorded is not read. An agent cannot set that time.
         submodules: paths that were repositories of their own.
     """
 
     tree: str
     pack: bytes = field(repr=False)
+    pack_index: bytes = field(repr=False)
     index: bytes = field(repr=False)
     submodules: tuple[str, ...] = ()
 
@@ -66,18 +69,18 @@ async def record_baseline(environment: Environment) -> Baseline:
         EnvironmentUnavailable: the environment is dead.
     """
     git = PrivateGit(environment)
-    result = await git.run(_RECORD)
+    result = await git.run(_RECORD, interpreter="bash")
     if result.exit_code:
         raise PatchError(f"the baseline could not be recorded: exit {result.exit_code}: {result.stderr[-2000:]}")
     tree, _, modules = result.stdout.partition("\n")
     paths = tuple(path for path in modules.split("\0") if path)
     try:
-        pack = await environment.read_file(f"{git.directory}/baseline.pack")
-        index = await environment.read_file(f"{git.directory}/baseline.idx")
+        names = ("baseline.pack", "baseline.idx", "index")
+        pack, pack_index, index = [await environment.read_file(f"{git.directory}/{name}") for name in names]
     except FileNotFoundError as error:
         raise PatchError(f"the baseline could not be read back: {error}") from error
     await environment.exec(["rm", "-rf", git.directory], cwd="/")
-    return Baseline(tree.strip(), pack, index, paths)
+    return Baseline(tree.strip(), pack, pack_index, index, paths)
 
 
 class BaselineStore:
@@ -109,7 +112,7 @@ class BaselineStore:
             del self._kept[oldest]
 
     def _bytes(self) -> int:
-        return sum(len(item.pack) + len(item.index) for item in self._kept.values())
+        return sum(len(item.pack) + len(item.pack_index) + len(item.index) for item in self._kept.values())
 
 
 def _image_key(task: Task) -> str:

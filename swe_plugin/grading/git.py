@@ -35,6 +35,7 @@ hooksPath = /dev/null
 fsmonitor = false
 untrackedCache = false
 splitIndex = false
+trustctime = true
 excludesFile = /dev/null
 attributesFile = /dev/null
 protectNTFS = false
@@ -102,8 +103,9 @@ class PrivateGit:
         attributes: str = TEXT,
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
+        interpreter: str = "sh",
     ) -> ExecResult:
-        """Run a bash script in the work directory, with ``git`` bound to the private directory.
+        """Run a shell script in the work directory, with ``git`` bound to the private directory.
 
         Raises:
             GraderError: it did not end in time.
@@ -120,7 +122,7 @@ class PrivateGit:
             "SWE_ATTRIBUTES": attributes,
             "SWE_EXCLUDES": _EXCLUDES,
         }
-        argv = ["bash", "--noprofile", "--norc", "-c", _SETUP + script, "git", *args]
+        argv = [interpreter, "-c", _SETUP + script, "git", *args]
         result = await self.environment.exec(argv, cwd="/", env=bound, timeout_s=self.timeout_s, stdin=stdin)
         if result.timed_out:
             raise GraderError(f"git did not end within {self.timeout_s:g} s")

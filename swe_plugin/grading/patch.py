@@ -27,7 +27,6 @@ done
 """
 
 _ADD = """\
-git read-tree "$SWE_TREE"
 added=0
 git add -A --ignore-errors 2> "$GIT_DIR/problems" || { added=$?; head -c 2000 "$GIT_DIR/problems" >&2; }
 printf '%s\\n' "$added"
@@ -84,10 +83,12 @@ async def extract_patch(environment: Environment, baseline: Baseline, *, max_byt
     git = PrivateGit(environment)
     try:
         await environment.write_file(f"{git.directory}/objects/pack/pack-baseline.pack", baseline.pack)
-        await environment.write_file(f"{git.directory}/objects/pack/pack-baseline.idx", baseline.index)
+        await environment.write_file(f"{git.directory}/objects/pack/pack-baseline.idx", baseline.pack_index)
+        await environment.write_file(f"{git.directory}/index", baseline.index)
         data, complete = await _diff(git, baseline, max_bytes)
         if not complete or _NEW_SUBMODULE.search(data):
-            await git.run(_UNNEST, baseline.submodules)
+            await git.run(_UNNEST, baseline.submodules, interpreter="bash")
+            await environment.write_file(f"{git.directory}/index", baseline.index)
             data, complete = await _diff(git, baseline, max_bytes)
         sections = [_decode(part) for part in _SECTION.split(data)]
         if None in sections:

@@ -147,7 +147,7 @@ async def test_a_git_that_fails_is_an_error_and_not_an_empty_patch():
         baseline = await record_baseline(environment)
         environment.spec.env["PATH"] = str(environment.root / "bin")
         (environment.root / "bin").mkdir()
-        (environment.root / "bin" / "bash").symlink_to("/bin/bash")
+        (environment.root / "bin" / "sh").symlink_to("/bin/sh")
         with pytest.raises(PatchError, match="git failed"):
             await extract_patch(environment, baseline)
 

@@ -8,6 +8,8 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from swe_plugin.types import Grade, Task
@@ -59,34 +61,39 @@ class GradeCache:
         joined = flight is not None
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.ensure_future(grade()))
-            flight.task.add_done_callback(lambda task: self._land(key, task))
+            flight.task.add_done_callback(partial(self._landed, key, flight))
         self.hits, self.misses = self.hits + joined, self.misses + (not joined)
-        return _copy(await flight.wait(), cached=joined)
+        return _copy(await self._wait(key, flight), cached=joined)
 
-    def _land(self, key: str, task: AsyncTask[Grade]) -> None:
-        del self._flights[key]
+    async def _wait(self, key: str, flight: _Flight) -> Grade:
+        flight.askers += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.askers -= 1
+            if not flight.askers and not flight.task.done():
+                self._end(key, flight)  # who asks from now on begins anew
+                flight.task.cancel()
+                await asyncio.wait([flight.task])  # its environment is gone before we are
+
+    def _end(self, key: str, flight: _Flight) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+
+    def _landed(self, key: str, flight: _Flight, task: AsyncTask[Grade]) -> None:
+        self._end(key, flight)
         if not task.cancelled() and task.exception() is None:
             self._kept[key] = task.result()
             if len(self._kept) > self._max_grades:
                 self._kept.popitem(last=False)
 
 
+@dataclass(slots=True)
 class _Flight:
     """A grading in progress and the number of its askers."""
 
-    def __init__(self, task: AsyncTask[Grade]) -> None:
-        self.task = task
-        self._askers = 0
-
-    async def wait(self) -> Grade:
-        self._askers += 1
-        try:
-            return await asyncio.shield(self.task)
-        finally:
-            self._askers -= 1
-            if not self._askers and not self.task.done():
-                self.task.cancel()
-                await asyncio.wait([self.task])  # its environment is gone before we are
+    task: AsyncTask[Grade]
+    askers: int = 0
 
 
 def _copy(grade: Grade, *, cached: bool) -> Grade:

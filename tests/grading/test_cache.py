@@ -98,6 +98,28 @@ async def test_the_last_asker_takes_the_grading_along():
     assert (await cache.get(TASK, "p", grading)).resolved
 
 
+async def test_who_asks_while_an_abandoned_grading_ends_begins_anew():
+    cache, slow_end = GradeCache(), asyncio.Event()
+
+    async def stuck() -> Grade:
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            await slow_end.wait()
+
+    first = asyncio.create_task(cache.get(TASK, "p", stuck))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0.01)
+    grading = Grading()
+    grading.go.set()
+    assert (await cache.get(TASK, "p", grading)).resolved
+    assert not first.done()
+    slow_end.set()
+    await asyncio.wait([first])
+    assert first.cancelled()
+
+
 async def test_old_verdicts_make_room():
     cache, grading = GradeCache(max_grades=1), Grading()
     grading.go.set()

@@ -41,6 +41,12 @@ async def test_committed_staged_and_loose_changes_are_all_in_it():
     assert [item.path for item in changes] == ["c", "d", "e"]
 
 
+async def test_a_change_that_hides_its_time_and_size_is_seen():
+    script = "touch -r a.py ../time; printf 'x = 2\\n' > a.py; touch -r ../time a.py"
+    _, changes = await changed(local(FILES), script)
+    assert changes == [FileChange("a.py", Change.MODIFIED)]
+
+
 async def test_what_was_dirty_in_the_image_is_not_the_agents():
     environment = local(FILES)
 

@@ -33,8 +33,9 @@ def keep_descriptors(wanted: dict[int, int]) -> None:
 
 def become_agent(plan: Plan, seccomp: bytes) -> None:
     """Take the agent's limits and identity, and give up every privilege for good."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError):  # two real-time signals belong to the C library
+            signal.signal(number, signal.SIG_DFL)
     os.setsid()
     os.umask(0o022)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:

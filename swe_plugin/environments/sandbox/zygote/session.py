@@ -24,12 +24,16 @@ from swe_plugin.environments.sandbox.zygote.processes import Process, descendant
 __all__ = ["ARGV", "SETUP", "STATUS_FD", "Session"]
 
 ARGV = ["bash", "--noprofile", "--norc", "--noediting", "-i"]
-"""Interactive, so that failed expansions, a failed `exec` or SIGINT do not end it; line editing needs a terminal."""
+"""Interactive, so that failed expansions, a failed `exec` or SIGINT do not end it; line editing needs a terminal.
+
+Such a bash adjusts "its terminal" whenever a command dies by a signal, and complains if there is none. It takes
+for its terminal what stderr is when it starts: a pseudo-terminal that nobody uses and that controls nothing.
+"""
 STATUS_FD = 201
 SETUP = -1
 """Request id of a bash that is being replaced: nobody waits for that answer."""
 
-_SETUP = "unset PROMPT_COMMAND MAILCHECK HISTFILE; PS1= PS2=; set +o history +H; shopt -u checkwinsize\n"
+_SETUP = "exec 2>&1; unset PROMPT_COMMAND MAILCHECK HISTFILE; PS1= PS2=; set +o history +H; shopt -u checkwinsize\n"
 _REPORT = 'builtin printf \'%s %s %s\\0\' {number} "$?" "$PWD" >&201\n'
 _MAX_REPORT = 1 << 16
 _INTERRUPT_S = 0.5
@@ -66,7 +70,7 @@ class Session:
         self._began = 0.0
         self._give_up_at = float("inf")
         self._before: set[Process] = set()
-        self._starting = False
+        self._starting = self._syncing = self._interrupted = False
 
     @property
     def starting(self) -> bool:
@@ -131,22 +135,40 @@ class Session:
         drain(self.output_fd, self.output)
         self.timed_out, self.cancelled = timed_out, not timed_out
         self._give_up_at = time.monotonic() + _INTERRUPT_S
-        self.interrupt()
+        self.deadline = time.monotonic() + _INTERRUPT_EVERY_S
+        kill_tree(self.pid, spare=self._before, with_root=False)
 
-    def interrupt(self) -> None:
-        """One attempt to get a script that was given up out of bash; kills bash when the time for that is over."""
+    def on_deadline(self) -> None:
+        """The time of `deadline` has come: end the script, press harder, or replace bash."""
+        if not (self.timed_out or self.cancelled or self._syncing):
+            self.give_up(timed_out=True)
+            return
         over = time.monotonic() >= self._give_up_at
         self.deadline = float("inf") if over else time.monotonic() + _INTERRUPT_EVERY_S
         kill_tree(self.pid, spare=self._before, with_root=over)
-        if not over:
+        if not over and self._syncing:
+            self.pending += _REPORT.format(number=self._number).encode()
+        elif not over:
+            self._interrupted = True
             os.kill(self.pid, signal.SIGINT)
+
+    def needs_sync(self) -> bool:
+        """Whether SIGINT may still be on its way; a script sent now could lose its report to it."""
+        return self._interrupted and bool(self.pid)
+
+    def sync(self) -> None:
+        """Ask for an extra report, which proves that bash has seen every signal; what it says until then is dropped."""
+        self._start(SETUP, _INTERRUPT_EVERY_S)
+        self._syncing, self._interrupted = True, False
+        self._give_up_at = time.monotonic() + _INTERRUPT_S
+        self.pending = _REPORT.format(number=self._number).encode()
 
     def finish(self, code: int) -> tuple[dict[str, Any], bytes]:
         """Answer of the running script; the session is ready for the next one."""
         drain(self.output_fd, OutputBuffer(0) if self.timed_out or self.cancelled else self.output)
-        if self._starting and self.pid:
-            self.output = OutputBuffer(self.limit)  # complaints about the missing terminal
-        self._starting = False
+        if (self._starting or self._syncing) and self.pid:
+            self.output = OutputBuffer(self.limit)  # nobody asked for it
+        self._starting = self._syncing = False
         stdout, dropped = self.output.take()
         header = {
             "id": self.request,
@@ -166,4 +188,5 @@ class Session:
         """Bash is gone; its descriptors are to be closed by the caller. Returns its exit code."""
         self.pid = 0
         self.pending = b""
+        self._interrupted = False
         return exit_code(status)

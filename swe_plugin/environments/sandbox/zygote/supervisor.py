@@ -49,6 +49,7 @@ class Supervisor:
         self._session = Session(plan.output_bytes)
         self._session.cwd = plan.workdir
         self._watchdog = Watchdog(plan)
+        self._terminal: tuple[int, int] = (-1, -1)
         self._waiting: deque[tuple[int, str, float]] = deque()
         self._operations: dict[str, Callable[[dict[str, Any], bytes], None]] = {
             "cancel": self._cancel,
@@ -70,6 +71,7 @@ class Supervisor:
         self._channel.setblocking(False)
         self._selector.register(wake, _READ, lambda _: self._woken(wake))
         self._selector.register(self._channel, _READ, self._on_channel)
+        self._terminal = os.openpty()
         self._open_session(first)
         with contextlib.suppress(OwnerGone):
             while True:
@@ -243,8 +245,7 @@ class Supervisor:
                     break
             confine.execute(ARGV, {**self._plan.env, "PWD": os.getcwd()})
 
-        ends = {0: in_r, 1: out_w, 2: out_w, STATUS_FD: status_w}
-        pid = spawn(lambda: self._child(ends, child))
+        pid = spawn(lambda: self._child({0: in_r, 1: out_w, 2: self._terminal[1], STATUS_FD: status_w}, child))
         for fd in (in_r, out_w, status_w):
             os.close(fd)
         for fd in (out_r, status_r, in_w):
@@ -252,7 +253,7 @@ class Supervisor:
         self._session.opened(request, pid, in_w, out_r, status_r, _SETUP_TIMEOUT_S)
         self._selector.register(out_r, _READ, lambda _: self._on_session_output())
         self._selector.register(status_r, _READ, lambda _: self._on_report())
-        self._selector.register(in_w, _WRITE, lambda _: self._feed_session())
+        self._send_to_session()
 
     def _next_script(self) -> None:
         if not self._waiting or self._session.request is not None:
@@ -261,19 +262,22 @@ class Supervisor:
             self._open_session()
             return
         self._session.begin(*self._waiting.popleft())
-        with contextlib.suppress(KeyError):
-            self._selector.register(self._session.input_fd, _WRITE, lambda _: self._feed_session())
-        self._feed_session()
+        self._send_to_session()
 
-    def _feed_session(self) -> None:
+    def _send_to_session(self) -> None:
+        """Write what bash has not got yet, now or whenever its pipe has room."""
         session = self._session
-        try:
-            session.pending = session.pending[os.write(session.input_fd, session.pending) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            session.pending = b""
-        if not session.pending:
+        if session.pid and session.pending:
+            try:
+                session.pending = session.pending[os.write(session.input_fd, session.pending) :]
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                session.pending = b""
+        watched = session.input_fd in self._selector.get_map()
+        if session.pid and session.pending and not watched:
+            self._selector.register(session.input_fd, _WRITE, lambda _: self._send_to_session())
+        elif watched and not session.pending:
             self._selector.unregister(session.input_fd)
 
     def _on_session_output(self) -> None:
@@ -289,7 +293,11 @@ class Supervisor:
         header, payload = self._session.finish(code)
         if header["id"] != SETUP:
             self._send(header, payload)
-        self._next_script()
+        if self._session.needs_sync():
+            self._session.sync()
+            self._send_to_session()
+        else:
+            self._next_script()
 
     def _session_died(self, status: int) -> None:
         session = self._session
@@ -343,10 +351,8 @@ class Supervisor:
             if now >= job.deadline:
                 job.kill(timed_out=True)
         if now >= self._session.deadline:
-            if self._session.timed_out or self._session.cancelled:
-                self._session.interrupt()
-            else:
-                self._session.give_up(timed_out=True)
+            self._session.on_deadline()
+            self._send_to_session()
 
     def _close(self, fd: int) -> None:
         with contextlib.suppress(KeyError):

@@ -1,4 +1,7 @@
-"""``docs/failures.md``, made from the failure matrix: ``python -m swe_plugin.rollout.failures_doc > docs/failures.md``."""
+"""``docs/failures.md``, made from the failure matrix.
+
+Write it with ``python -m swe_plugin.rollout.failures_doc > docs/failures.md``; a test compares the two.
+"""
 
 from __future__ import annotations
 

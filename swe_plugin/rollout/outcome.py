@@ -33,7 +33,8 @@ class Row(StrEnum):
     """What the trainer gets."""
 
     TRAIN = "train"
-    PARTIAL = "train, or masked if the recipe says so"
+    PARTIAL = "train (partial work)"
+    """Trained like any other; kept apart so that a recipe may one day mask it."""
     NONE = "no row"
 
 

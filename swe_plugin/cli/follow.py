@@ -13,6 +13,7 @@ __all__ = ["RunFollower", "useful_lines"]
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RAY_PREFIX = re.compile(r"^\([\w.:<>-]+ (?:pid|ip)=[^)]*\) ?")
 _METRICS_AT = re.compile(r"Creating file logger at (?P<path>/.*\S)")
+_RUN_AT = re.compile(r"^swe-plugin: the run is in (?P<path>/.*\S)")
 _TOTAL = re.compile(r"Training Progress:.*?\d+/(?P<total>\d+)")
 _OURS = re.compile(r"^swe-plugin: (?P<text>.+)$")
 _PHASES = (
@@ -69,6 +70,8 @@ class RunFollower:
         if found := _METRICS_AT.search(line):
             self._metrics = Path(found["path"])
             self.run_dir = self._metrics.parent
+        elif found := _RUN_AT.search(line):
+            self.run_dir = Path(found["path"])
         if found := _TOTAL.search(line):
             self.total = int(found["total"])
         if found := _OURS.search(line):

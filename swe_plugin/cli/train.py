@@ -147,7 +147,7 @@ def _keep_log(log: Path, run_dir: Path | None) -> Path:
 
 def _finish(code: int, log: Path, run_dir: Path | None, console: Console) -> None:
     if code not in (0, INTERRUPTED):
-        console.print("\n".join(useful_lines(log.read_text("utf-8", "replace"))), markup=False, highlight=False)
+        console.print("\n".join(useful_lines(log.read_text("utf-8", "replace"))), markup=False, soft_wrap=True)
         console.print(f"[red]failed with exit code {code}[/red]")
     if run_dir is not None and any(run_dir.glob("metrics.jsonl")):
         print_report(run_dir, console)

@@ -31,6 +31,14 @@ def test_the_run_directory_is_where_verl_says_its_metrics_go(tmp_path):
     assert [step.number for step in follower.poll()] == [2]
 
 
+def test_a_run_that_has_no_metrics_yet_says_itself_where_it_is(tmp_path):
+    log = tmp_path / "log"
+    log.write_text(f"swe-plugin: the run is in {tmp_path / 'run'}\n")
+    follower = RunFollower(log)
+    assert follower.poll() == []
+    assert follower.run_dir == tmp_path / "run"
+
+
 def test_our_own_lines_are_the_phase(tmp_path):
     log = tmp_path / "log"
     log.write_text("(TaskRunner pid=3) swe-plugin: making the demo model\n")

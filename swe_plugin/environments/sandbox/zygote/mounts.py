@@ -89,9 +89,9 @@ def _devices() -> None:
 
 
 def _proc_options(plan: Plan) -> str:
-    # Processes of other users, the supervisor above all, do not even show. A supervisor in the host's user
-    # namespace sees all by its group; in its own user namespace by its capabilities.
-    return "hidepid=2" if plan.user_namespace else "hidepid=2,gid=0"
+    # The supervisor does not even show. It sees all itself: by its group as the host's root, by CAP_SYS_PTRACE in a
+    # user namespace (where group 0 must not count, as the caller's own group may be it).
+    return "hidepid=4" if plan.user_namespace else "hidepid=2,gid=0"
 
 
 def _mask_proc() -> None:

@@ -1,0 +1,218 @@
+"""Hostile commands, tried for real in every mode this machine can run."""
+
+import asyncio
+import os
+import socket
+import threading
+import time
+import uuid
+
+import pytest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def run(environment, script, **options):
+    return await environment.exec(["bash", "-c", script], timeout_s=20, **options)
+
+
+async def python(environment, code):
+    return await environment.exec(["python3", "-I", "-S", "-c", code], timeout_s=20)
+
+
+async def test_the_agent_is_an_ordinary_user_without_capabilities(each_mode):
+    status = (await run(each_mode, "id -u; grep -E 'Cap(Eff|Prm|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status")).stdout
+    assert status.startswith("1000\n")
+    assert status.count("0000000000000000") == 4
+    assert "NoNewPrivs:\t1" in status
+    assert "Seccomp:\t2" in status
+
+
+async def test_host_files_are_not_there(each_mode, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    paths = f"{secret} /etc/shadow /root /home/$USER/.ssh {os.path.expanduser('~')} {os.environ['SWE_PLUGIN_HOME']}"
+    result = await run(each_mode, f"ls -d {paths} 2>/dev/null; cat /proc/1/environ /proc/1/cmdline 2>/dev/null")
+    assert result.stdout == ""
+    assert not (await run(each_mode, "find / -xdev -name secret 2>/dev/null")).stdout
+
+
+async def test_neither_secrets_nor_variables_of_the_trainer_are_inherited(each_mode, monkeypatch):
+    names = (await run(each_mode, "env | cut -d= -f1 | sort")).stdout.split()
+    assert set(names) - set(each_mode.spec.env) <= {"PWD", "SHLVL", "_"}
+    assert (await run(each_mode, "ls /proc/self/fd | wc -l")).stdout.strip() == "4"  # 0, 1, 2 and the listing's own
+
+
+async def test_host_processes_are_not_visible_and_cannot_be_signalled(each_mode):
+    seen = (await run(each_mode, "ls /proc | grep -E '^[0-9]+$' | sort -n")).stdout.split()
+    assert "1" not in seen
+    assert len(seen) < 10
+    result = await run(each_mode, f"kill -9 {os.getpid()} {os.getppid()}; for p in /proc/[0-9]*; do ls $p/root; done >/dev/null")
+    assert "No such process" in result.stderr
+
+
+async def test_the_supervisor_is_out_of_reach(each_mode):
+    signals = "for s in KILL STOP TERM INT HUP QUIT USR1 SEGV RTMIN; do kill -$s 1; done; cat /proc/1/mem /proc/1/maps"
+    await run(each_mode, signals)
+    assert not (await run(each_mode, "ls /proc/1/fd /proc/1/root /proc/1/cwd 2>/dev/null")).stdout
+    assert await each_mode.is_alive()
+
+
+async def test_loopback_of_the_host_is_another_one(each_mode):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = await run(each_mode, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+    assert "Connection refused" in result.stderr
+    assert (await run(each_mode, "cat /proc/net/dev | grep -c :")).stdout == "1\n"
+
+
+async def test_its_own_loopback_works(each_mode):
+    code = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname());"
+        "c.send(b'x'); print(s.accept()[0].recv(1))"
+    )
+    assert (await python(each_mode, code)).stdout == "b'x'\n"
+
+
+async def test_abstract_sockets_of_the_host_cannot_be_reached(each_mode):
+    name = f"\0swe-test-{uuid.uuid4().hex}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect({name!r})"
+        assert "ConnectionRefusedError" in (await python(each_mode, code)).stderr
+
+
+@pytest.mark.parametrize("family", [40, 17, 38, 31], ids=["vsock", "packet", "alg", "bluetooth"])
+async def test_socket_families_that_ignore_network_namespaces_are_refused(each_mode, family):
+    result = await python(each_mode, f"import socket; socket.socket({family}, socket.SOCK_RAW)")
+    assert "OSError" in result.stderr
+
+
+SYSCALL = """
+import ctypes, os, platform
+numbers = {numbers}
+libc = ctypes.CDLL(None, use_errno=True)
+result = libc.syscall(numbers[platform.machine() == "aarch64"], *{arguments})
+print(result, os.strerror(ctypes.get_errno()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "arguments", "reason"),
+    [
+        ("mount", (165, 40), "(b'none', b'/tmp', b'tmpfs', 0, None)", "Operation not permitted"),
+        ("unshare(NEWUSER)", (272, 97), "(0x10000000,)", "Operation not permitted"),
+        ("unshare(NEWNS)", (272, 97), "(0x20000,)", "Operation not permitted"),
+        ("clone(NEWUSER)", (56, 220), "(0x10000011, 0, 0, 0, 0)", "Operation not permitted"),
+        ("clone3", (435, 435), "(None, 0)", "Function not implemented"),
+        ("setns", (308, 268), "(0, 0)", "Operation not permitted"),
+        ("ptrace", (101, 117), "(0, 0, 0, 0)", "Operation not permitted"),
+        ("process_vm_readv", (310, 270), "(1, None, 0, None, 0, 0)", "Operation not permitted"),
+        ("keyctl", (250, 219), "(0, 0, 0)", "Operation not permitted"),
+        ("bpf", (321, 280), "(0, None, 0)", "Operation not permitted"),
+        ("perf_event_open", (298, 241), "(None, 0, -1, -1, 0)", "Operation not permitted"),
+        ("userfaultfd", (323, 282), "(1,)", "Operation not permitted"),
+        ("io_uring_setup", (425, 425), "(1, None)", "Function not implemented"),
+        ("chroot", (161, 51), "(b'/tmp',)", "Operation not permitted"),
+        ("pivot_root", (155, 41), "(b'.', b'.')", "Operation not permitted"),
+        ("open_by_handle_at", (304, 265), "(0, None, 0)", "Operation not permitted"),
+        ("ioctl(TIOCSTI)", (16, 29), "(0, 0x5412, b'x')", "Operation not permitted"),
+        ("ioctl(TIOCSTI) with high bits", (16, 29), "(0, ctypes.c_ulong(0xF00005412), b'x')", "Operation not permitted"),
+        ("sethostname", (170, 161), "(b'x', 1)", "Operation not permitted"),
+    ],
+)
+async def test_forbidden_system_calls(each_mode, name, numbers, arguments, reason):
+    result = await python(each_mode, SYSCALL.format(numbers=numbers, arguments=arguments))
+    assert result.stdout == f"-1 {reason}\n", name
+
+
+async def test_nobody_becomes_root(each_mode):
+    result = await python(each_mode, "import os\nfor f in os.setuid, os.setgid, os.seteuid:\n try: f(0)\n except OSError: print('no')")
+    assert result.stdout == "no\n" * 3
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="x32 and int 0x80 exist on x86_64 only")
+async def test_x32_calls_end_the_process(each_mode):
+    result = await python(each_mode, "import ctypes; ctypes.CDLL(None).syscall(0x40000000 | 39)")
+    assert result.exit_code == 128 + 31
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo 1 > /proc/sys/kernel/panic",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "echo b > /proc/sysrq-trigger && false",
+        "head -c 1 /proc/kcore | grep -q .",
+        "mknod /tmp/sda b 8 0",
+        "mount -t proc proc /tmp",
+        "echo -1000 > /proc/self/oom_score_adj",
+        "ls /sys/fs | grep -q .",
+        "cp /bin/bash /tmp/suid && chmod 4755 /tmp/suid && chown root /tmp/suid",
+        "cat /proc/keys | grep -q .",
+        "cat /proc/kallsyms | grep -q .",
+    ],
+)
+async def test_kernel_interfaces_are_closed(each_mode, script):
+    assert (await run(each_mode, script)).exit_code != 0
+
+
+async def test_shared_layers_are_never_written(each_mode):
+    await run(each_mode, "echo evil >> /testbed/calc.py; echo evil > /usr/bin/evil; rm -rf /testbed/pkg; chmod 777 /etc/passwd")
+    from swe_plugin.environments.images import resolve
+
+    owner = (1000, 1000) if each_mode.spec.options["mode"] == "root" else (os.geteuid(), os.getegid())
+    layer, base = resolve(each_mode.spec.image, owner=owner).directories
+    assert "evil" not in (layer / "testbed/calc.py").read_text()
+    assert (layer / "testbed/pkg/data.txt").exists()
+    assert not (base / "usr/bin/evil").exists()
+    assert (base / "etc/passwd").stat().st_mode & 0o777 == 0o644
+
+
+async def test_disk_and_inodes_are_bounded(each_mode):
+    result = await run(each_mode, "dd if=/dev/zero of=/tmp/a bs=1M count=200; dd if=/dev/zero of=/testbed/b bs=1M count=200")
+    assert result.stderr.count("No space left") == 2
+    used = int((await run(each_mode, "du -smc /tmp/a /testbed/b /dev/shm | tail -1 | cut -f1")).stdout)
+    assert used <= each_mode.spec.limits.disk_mib
+    result = await run(each_mode, "rm -f /tmp/a /testbed/b; cd /tmp; for i in $(seq 3000); do : > f$i || exit 9; done")
+    assert result.exit_code == 9 or each_mode.spec.limits.disk_mib * 64 > 3000
+    assert (await run(each_mode, "rm -f /tmp/f*; echo back > /tmp/x && cat /tmp/x")).stdout == "back\n"
+
+
+async def test_memory_is_bounded(each_mode):
+    code = "blocks = []\nfor _ in range(64): blocks.append(b'x' * (32 << 20))\nprint('got 2 GB')"
+    began = time.monotonic()
+    result = await python(each_mode, code)
+    assert "got" not in result.stdout
+    assert result.exit_code in (1, 137)
+    assert time.monotonic() - began < 10
+    assert (await run(each_mode, "echo fine")).stdout == "fine\n"
+
+
+async def test_fork_bomb_ends_with_its_time_limit(each_mode):
+    result = await each_mode.shell("b() { b | b & }; b; sleep 600", timeout_s=0.5)
+    assert result.duration_s < 10
+    for _ in range(20):
+        if len((await run(each_mode, "ls /proc | grep -E '^[0-9]+$'")).stdout.split()) < 12:
+            break
+        await asyncio.sleep(0.1)
+    else:
+        pytest.fail("processes are left")
+    assert (await each_mode.shell("echo usable", timeout_s=10)).stdout.endswith("usable\n")
+
+
+async def test_another_sandbox_sees_nothing_of_this_one(each_mode):
+    from swe_plugin.environments.sandbox import SandboxEnvironment
+
+    await run(each_mode, "echo mine > /tmp/mine; echo mine > /testbed/mine; (sleep 30 &)")
+    async with SandboxEnvironment(each_mode.spec) as other:
+        seen = await run(other, "ls /tmp /dev/shm; cat /testbed/mine; ps -eo args | grep -c '[s]leep 30'")
+    assert seen.stdout == "/dev/shm:\n\n/tmp:\n0\n"
+
+
+async def test_a_listener_inside_is_not_reachable_from_outside(each_mode):
+    await run(each_mode, "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 45123)); time.sleep(3)' &")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", 45123)) != 0
+    assert threading.active_count() < 100

@@ -36,6 +36,8 @@ mv "$GIT_DIR/baseline-$name.pack" "$GIT_DIR/baseline.pack"
 mv "$GIT_DIR/baseline-$name.idx" "$GIT_DIR/baseline.idx"
 printf '%s\\n' "$tree"
 git ls-files -s -z > "$GIT_DIR/files"
+rm "$GIT_DIR/index"  # git compares times by the second, which is too coarse to trust
+git read-tree "$tree"
 while IFS= read -r -d '' entry; do
   case "$entry" in 160000\\ *) printf '%s\\0' "${entry#*$'\\t'}";; esac
 done < "$GIT_DIR/files"
@@ -49,8 +51,7 @@ class Baseline:
     Attributes:
         tree: its git object id.
         pack, pack_index: a git pack with all its objects, and the pack's index.
-        index: a git index of the tree. What it knows of the files' times makes comparing fast where an image's files
-            keep theirs: a file whose change time is as recorded is not read. An agent cannot set that time.
+        index: a git index of the tree that knows no sizes and times, so that every file is read and compared.
         submodules: paths that were repositories of their own.
     """
 

@@ -42,6 +42,7 @@ async def test_committed_staged_and_loose_changes_are_all_in_it():
 
 
 async def test_a_change_that_hides_its_time_and_size_is_seen():
+    # within the second in which the file was made, git's own look at the times would miss it
     script = "touch -r a.py ../time; printf 'x = 2\\n' > a.py; touch -r ../time a.py"
     _, changes = await changed(local(FILES), script)
     assert changes == [FileChange("a.py", Change.MODIFIED)]

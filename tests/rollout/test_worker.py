@@ -219,7 +219,8 @@ async def test_an_environment_that_knows_its_changes_needs_no_git():
     def factory(spec: EnvironmentSpec) -> DummyEnvironment:
         return DummyEnvironment(spec, handler=handler)
 
-    results = await asyncio.gather(*(play(worker(factory), FIX, SUBMIT) for _ in range(50)))
+    made = worker(factory)
+    results = await asyncio.gather(*(play(made, FIX, SUBMIT) for _ in range(50)))
     assert [result.reward for result in results] == [1.0] * 50
     assert "+add() { echo $(($1 + $2)); }" in results[0].patch
 

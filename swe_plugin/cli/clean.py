@@ -12,7 +12,7 @@ def clean(console: Console, *, quiet: bool = False) -> int:
 
     Args:
         console: where the outcome goes.
-        quiet: say nothing unless something had to be killed or removed, or could not be.
+        quiet: say only what could not be removed.
 
     Returns:
         Exit code: 1 if something could not be removed.
@@ -20,6 +20,6 @@ def clean(console: Console, *, quiet: bool = False) -> int:
     from swe_plugin.environments.leases import reap
 
     report = reap()
-    if report.processes or report.cgroups or report.directories or report.problems or not quiet:
+    if report.problems or not quiet:
         console.print(str(report), markup=False, soft_wrap=True)
     return int(bool(report.problems))

@@ -167,7 +167,7 @@ def _result_table(run_dir: Path, summary: dict[str, Any]) -> Table:
     )
     table.add_row("held-out tasks resolved", _change(summary["held_out_before"], summary["held_out_after"]))
     for name, value in summary["baselines"].items():
-        table.add_row(f"held-out tasks resolved by: {name.replace('_', ' ')}", _number(value))
+        table.add_row(f"baseline: {name.replace('_', ' ')}", _number(value))
     table.add_row("sampler-trainer correlation, lowest", _number(summary["correlation_min"], 5))
     table.add_row("grades from the cache", _percent(summary["cache_hit_rate"]))
     table.add_row("rollouts failed (no row)", _number(summary["failed"], 0))

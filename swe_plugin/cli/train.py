@@ -28,6 +28,7 @@ __all__ = ["INTERRUPTED", "train", "training_command"]
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 LOG_FILE = "train.log"
+TRAINING = "training"
 _STOP_GRACE_S = 60.0
 
 
@@ -78,11 +79,11 @@ def _watch(child: ChildTree, follower: RunFollower, interrupts: list[int], conso
         while (code := child.wait(0.5)) is None:
             for step in follower.poll():
                 console.print(_step_line(step, follower.total))
-                follower.phase = "training"
+                follower.phase = TRAINING
             if follower.phase != phase:
                 phase = follower.phase
                 status.update(escape(phase))
-                if not console.is_terminal:
+                if not console.is_terminal and phase != TRAINING:
                     console.print(escape(phase))
             if interrupts and asked_at is None:
                 asked_at = time.monotonic()

@@ -40,7 +40,7 @@ def test_every_step_has_a_row_and_the_evidence_is_named(run_dir):
     text = printed(run_dir)
     assert "0.083" in text
     assert "1.000" in text
-    assert "resolved by: random policy" in text
+    assert "baseline: random policy" in text
     assert "0.125" in text
     assert str(run_dir / "step_*") in text
 

@@ -135,7 +135,7 @@ class FailureConfig:
     breaker_failures: int = 32
     """Rollouts that fail in a row, over all groups, before the run stops with the reason."""
     watchdog_s: float = 60.0
-    """Seconds after which the prompts of a dead agent-loop worker count as failed."""
+    """Seconds without an answer after which an agent-loop worker is killed and replaced; a dead one is at once."""
 
 
 @dataclass

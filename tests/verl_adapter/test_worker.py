@@ -1,17 +1,24 @@
 """The worker's group rule, seen as the advantages that verl computes from what it published."""
 
 import asyncio
+import uuid
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 
 from swe_plugin.plugins import Entry, load_plugins
 from swe_plugin.tokens import audit_segments, read_journal
 from swe_plugin.trajectories.store import find_trajectories, load_trajectory
+from swe_plugin.verl_adapter import agent_loop
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
 
-from .builders import advantages
+from .builders import advantages, rollout, segment
 from .test_sampler import buffer
 from .worker_parts import GIVES_UP, SOLVES, SUBMIT, ScriptedClient, prompts
 
@@ -224,21 +231,55 @@ async def test_the_agent_sees_nothing_of_this_process(make_worker, queue, monkey
     assert "WANDB" not in seen
 
 
-async def test_a_member_of_two_segments_counts_once(make_worker, queue, monkeypatch):
-    """Segments of one trajectory share its advantage and do not shift the group's mean."""
-    from swe_plugin.verl_adapter import agent_loop
-
-    from .builders import rollout, segment
-
-    rewards = [1.0, 0.0, 0.0, 1.0]
+def script_rollouts(monkeypatch, rewards, segments=()):
+    """Rollouts with the given rewards (None: failed), each of so many segments (default 1)."""
 
     async def scripted(self, request, server):
-        pieces = [segment(2), segment(3)] if request.session == 0 else [segment(3)]
-        return rollout(rewards[request.session], session=request.session, segments=pieces)
+        reward = rewards[request.session]
+        pieces = [segment(3) for _ in range(segments[request.session] if segments else 1)]
+        return rollout(reward, session=request.session, segments=pieces)
 
     monkeypatch.setattr(agent_loop.Runtime, "rollout", scripted)
+
+
+async def test_a_member_of_two_segments_counts_once(make_worker, queue, monkeypatch):
+    """Segments of one trajectory share its advantage and do not shift the group's mean."""
+    script_rollouts(monkeypatch, [1.0, 0.0, 0.0, 1.0], [2, 1, 1, 1])
     _, keys = await run(make_worker({}), queue)
     assert keys == ["g_0_0", "g_0_1", "g_1_0", "g_2_0", "g_3_0"]
     found = advantages(keys)
     assert found["g", "0", "0"] == found["g", "0", "1"] == found["g", "3", "0"]
     assert found["g", "3", "0"] == pytest.approx(0.866, abs=1e-3)
+
+
+members = st.tuples(st.none() | st.sampled_from([0.0, 0.5, 1.0]), st.integers(1, 3))
+
+
+def test_whatever_fails_the_survivors_train_as_if_alone(make_worker, queue, monkeypatch):
+    """Any rewards, failures and segments: the advantages are verl's for the survivors' rewards, one each."""
+    worker = make_worker({})
+
+    @settings(max_examples=20, deadline=None)
+    @given(st.lists(members, min_size=2, max_size=6))
+    def check(group):
+        rewards = [reward for reward, _ in group]
+        alive = [session for session, reward in enumerate(rewards) if reward is not None]
+        script_rollouts(monkeypatch, rewards, [segments for _, segments in group])
+        worker.config.actor_rollout_ref.rollout.n = len(group)
+        uid = uuid.uuid4().hex
+        statuses, keys = asyncio.run(run(worker, queue, [uid]))
+        own = [key for key in keys if key.startswith(uid)]
+        if len(alive) < 2:
+            assert (statuses[uid], own) == ("failure", [])
+            return
+        assert statuses[uid] == "finished"
+        scores = torch.tensor([[rewards[session]] for session in alive])
+        alone, _ = compute_grpo_outcome_advantage(scores, torch.ones_like(scores), np.array(["g"] * len(alive)))
+        expected = {
+            (uid, str(session), str(i)): pytest.approx(value, abs=1e-4)
+            for session, value in zip(alive, alone[:, 0].tolist(), strict=True)
+            for i in range(group[session][1])
+        }
+        assert advantages(own) == expected
+
+    check()

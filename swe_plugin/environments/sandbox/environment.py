@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,24 +191,28 @@ class SandboxEnvironment(Environment):
         }
         return _checked(await self._request(request, _FILE_TIMEOUT_S, content), path)
 
-    async def _transfer(self, kind: str, path: str, local: Any) -> None:
-        ours, theirs = socket.socketpair()
+    async def _transfer(self, kind: str, path: str, local: Callable[[socket.socket], None]) -> None:
+        """Connect a file operation inside with a thread here; ends both, whichever fails."""
         request = {"op": "file", "kind": kind, "path": path, "mode": 0, "stream": True, "timeout_s": _TREE_TIMEOUT_S}
+        ours, theirs = socket.socketpair()
         worker = asyncio.ensure_future(asyncio.to_thread(local, ours))
         try:
-            answer = asyncio.ensure_future(self._request(request, _TREE_TIMEOUT_S, pass_fd=theirs))
             try:
-                frame = await answer
+                frame = await self._request(request, _TREE_TIMEOUT_S, pass_fd=theirs)
             finally:
                 theirs.close()
-                ours.shutdown(socket.SHUT_WR if kind == "pack" else socket.SHUT_RDWR)
-            _checked(frame, path)
-            await worker
+            await asyncio.wait([worker])
         finally:
-            if not worker.done():
-                ours.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):
+                ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
             await asyncio.wait([worker])
             ours.close()
+        error = worker.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            raise error
+        _checked(frame, path)  # says more than the broken connection that followed
+        if error is not None:
+            raise error
 
     async def _request(
         self, header: dict[str, Any], timeout_s: float, payload: bytes = b"", pass_fd: socket.socket | None = None

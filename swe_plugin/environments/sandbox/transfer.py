@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import tarfile
@@ -14,9 +15,11 @@ _TOP = "item"
 
 def send_tree(source: Path, target: str, end: socket.socket) -> None:
     """Write a local file or tree as a tar stream whose entries are named after `target`."""
-    with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
-        archive.add(source, PurePosixPath(target).name or ".")
-    end.shutdown(socket.SHUT_WR)
+    try:
+        with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+            archive.add(source, PurePosixPath(target).name or ".")
+    finally:
+        _shutdown(end, socket.SHUT_WR)
 
 
 def receive_tree(end: socket.socket, target: Path) -> None:
@@ -25,14 +28,20 @@ def receive_tree(end: socket.socket, target: Path) -> None:
     Raises:
         PermissionError: an entry or a link would lead out of `target`.
     """
-    with end.makefile("rb") as stream:
-        try:
-            archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115 - an empty stream is no error here
-        except tarfile.ReadError:
-            return
-        with archive:
-            for member in archive:
-                _unpack(archive, member, target)
+    try:
+        with end.makefile("rb") as stream:
+            if stream.peek(1):  # type: ignore[attr-defined]  # nothing came: the other side says why
+                with tarfile.open(fileobj=stream, mode="r|") as archive:
+                    for member in archive:
+                        _unpack(archive, member, target)
+    finally:
+        _shutdown(end, socket.SHUT_RDWR)
+
+
+def _shutdown(end: socket.socket, how: int) -> None:
+    """Wake the other side, which may wait for this one."""
+    with contextlib.suppress(OSError):
+        end.shutdown(how)
 
 
 def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:

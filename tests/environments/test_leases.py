@@ -1,0 +1,175 @@
+"""Nothing outlives its owner: leases, the reaper, and kill -9 at random instants."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from swe_plugin.environments.images.host import host_image_key
+from swe_plugin.environments.images.store import ImageStore
+from swe_plugin.environments.leases import ResourceLease, lease_directory, reap
+from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy
+
+from .conftest import host_processes
+
+OWNER = """
+import asyncio, itertools
+from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
+from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.types import Image
+
+numbers = itertools.count()
+
+async def rollout():
+    while True:
+        image = Image(files={"a.py": f"# {next(numbers)}\\n" * 100})
+        async with SandboxEnvironment(EnvironmentSpec(image, env=AGENT_ENV)) as environment:
+            await environment.shell("sleep 300 & setsid sleep 301 &")
+            await environment.write_file("/tmp/x", b"x" * 100000)
+            await environment.exec(["git", "status"])
+
+async def main():
+    await asyncio.gather(*(rollout() for _ in range(3)))
+
+print("ready", flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def own_home(tmp_path, monkeypatch, swe_home):
+    """A state directory of its own whose store has the host image already."""
+    host = ImageStore().root / host_image_key()
+    (tmp_path / "images").mkdir()
+    if host.is_dir():
+        (tmp_path / "images" / host.name).symlink_to(host)
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
+    return tmp_path
+
+
+def lease_ids():
+    return [path.stem for path in lease_directory().glob("*.json")]
+
+
+def cgroups(identity):
+    parents = set(detect_hierarchy().parents.values())
+    return [parent / identity for parent in parents if (parent / identity).exists()]
+
+
+def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home):
+    seen = set()
+    for _ in range(3):
+        owners = [
+            subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            for _ in range(5)
+        ]
+        for owner in owners:
+            assert owner.stdout.readline() == b"ready\n"
+        for owner in owners:
+            time.sleep(random.uniform(0, 0.08))  # noqa: S311 - any instant will do
+            owner.kill()
+            owner.wait()
+            owner.stdout.close()
+        seen.update(lease_ids())
+        report = reap()
+        assert report.problems == []
+        assert lease_ids() == []
+    assert seen, "no owner got as far as taking a lease"
+    for identity in seen:
+        assert host_processes(identity) == []
+        assert cgroups(identity) == []
+    assert list((own_home / "images/tmp").glob("*")) == []
+    assert len(list(lease_directory().iterdir())) == 0
+
+
+def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home):
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
+        deadline = time.monotonic() + 20
+        while not (zygotes := [pid for name in lease_ids() for pid in host_processes(name)]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.1)
+        (identity,) = {name for name in lease_ids() if host_processes(name)} or {""}
+        owner.kill()
+        for pid in zygotes:
+            os.kill(pid, signal.SIGKILL)
+    assert zygotes
+    assert reap().problems == []
+    assert host_processes(identity) == []
+    assert cgroups(identity) == []
+
+
+def test_a_lease_that_is_held_is_left_alone(own_home):
+    (own_home / "held").mkdir()
+    lease = ResourceLease("test", directories=[own_home])
+    lease.directories[0].mkdir()
+    assert reap().leases == []
+    assert lease.directories[0].exists()
+    lease.directories[0].rmdir()
+    lease.release()
+    lease.release()
+    assert lease_ids() == []
+
+
+def test_an_abandoned_lease_is_cleaned_completely(own_home):
+    lease = ResourceLease("test", directories=[own_home], cgroups=detect_hierarchy().parents.values())
+    (lease.directories[0] / "deep").mkdir(parents=True)
+    for group in lease.cgroups:
+        (group / "1").mkdir(parents=True)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", lease.id])
+    lease.abandon()
+    report = reap()
+    assert process.wait(5) == -signal.SIGKILL
+    assert (report.leases, report.processes, report.directories) == ([lease.id], 1, 1)
+    assert report.cgroups == 2 * len(set(lease.cgroups))
+    assert not lease.directories[0].exists()
+    assert cgroups(lease.id) == []
+    assert reap().leases == []
+
+
+def test_a_forked_child_does_not_keep_its_parents_lease(own_home):
+    lease = ResourceLease("test")
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write_end)
+        os.read(read_end, 1)
+        os._exit(0)
+    try:
+        lease.abandon()
+        assert reap().leases == [lease.id]
+    finally:
+        os.close(write_end)
+        os.waitpid(child, 0)
+        os.close(read_end)
+
+
+def test_a_lease_file_that_was_never_written_is_removed(own_home):
+    for name in ("a.draft", "b.json"):
+        (lease_directory() / name).touch()
+    (lease_directory() / "c.json").write_text(json.dumps(["not a record"]))
+    assert sorted(reap().leases) == ["a", "b", "c"]
+    assert list(lease_directory().iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_reported_and_kept(own_home, monkeypatch):
+    lease = ResourceLease("test", directories=[own_home])
+    lease.directories[0].mkdir()
+    lease.abandon()
+
+    def refuse(path):
+        raise PermissionError(13, "refused", path)
+
+    monkeypatch.setattr("swe_plugin.environments.leases.shutil.rmtree", refuse)
+    report = reap()
+    assert "refused" in report.problems[0]
+    assert lease_ids() == [lease.id]
+    monkeypatch.undo()
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(own_home))
+    assert reap().leases == [lease.id]
+    assert not Path(lease.directories[0]).exists()

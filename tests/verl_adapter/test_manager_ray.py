@@ -104,6 +104,17 @@ def kill(files, uid, signum=signal.SIGKILL, known=frozenset()):
     return known | {pid}
 
 
+def test_the_reason_of_the_breaker_reaches_the_driver(manager):
+    """verl's trainer is a Ray task; what it raises has to arrive with its type and its words."""
+
+    @ray.remote(num_cpus=0)
+    def train():
+        raise TooManyFailures("32 rollouts failed in a row: 32 x no mount")
+
+    with pytest.raises(TooManyFailures, match="32 x no mount"):
+        ray.get(train.remote())
+
+
 def test_the_step_completes_although_a_worker_was_killed(manager, files):
     submit(manager, ["a", "b"])
     killed = kill(files, "a")

@@ -119,6 +119,18 @@ def test_a_worker_that_died_is_not_counted_by_the_breaker(queue):
     assert metrics["swe/stop/cancelled"] == pytest.approx(9 / 11)
 
 
+@pytest.mark.timeout(20)
+def test_a_replaced_group_is_in_the_account_too(queue):
+    """Asynchronous modes evict a dropped group and ask for another prompt; its rollouts happened all the same."""
+    put_group(queue, "a", rows=(), failed=2, status="failure")
+    sampler = buffer("colocate_async", lambda count: put_group(queue, "b"))
+    batch, metrics = sampler.sample(1, "train", 1)
+    assert batch.keys == ["b_0_0", "b_1_0"]
+    assert metrics["swe/groups/dropped"] == 0.5
+    assert metrics["swe/failed_total"] == 2
+    assert metrics["training/rollout_failure/evicted_samples"] == 1
+
+
 def test_dapo_and_refill_settings_arrive(queue):
     groups = {"enable": True, "metric": "acc", "max_inflight_gen_batches": 3}
     sync = buffer(refill=lambda _: None, filter_groups=groups, gen_batch_size=2)

@@ -21,5 +21,6 @@ def clean(console: Console, *, quiet: bool = False) -> int:
 
     report = reap()
     if report.problems or not quiet:
-        console.print(str(report), markup=False, soft_wrap=True)
+        nothing = not (report.leases or report.problems)
+        console.print("nothing was left over" if nothing else str(report), markup=False, soft_wrap=True)
     return int(bool(report.problems))

@@ -46,23 +46,29 @@ class ResourceLease:
 
     Create it before the resource, `release` it after the resource is gone.
 
+    Args:
+        kind: what it is for, for whoever reads the file.
+        cgroups: directories in which the lease may make one cgroup named after it.
+        directories: directories in which it may make one directory named after it.
+
     Attributes:
         id: unique; processes that belong to the lease carry it in their command line.
         path: the file.
+        cgroups, directories: what it may make.
     """
 
     def __init__(self, kind: str, *, cgroups: Iterable[Path] = (), directories: Iterable[Path] = ()) -> None:
         self.id = f"swe-{uuid.uuid4().hex[:16]}"
         self.path = lease_directory() / f"{self.id}.json"
+        self.cgroups = [path / self.id for path in cgroups]
+        self.directories = [path / self.id for path in directories]
         record = {
             "id": self.id,
             "kind": kind,
             "owner_pid": os.getpid(),
-            "cgroups": [str(path / self.id) for path in cgroups],
-            "directories": [str(path / self.id) for path in directories],
+            "cgroups": [str(path) for path in self.cgroups],
+            "directories": [str(path) for path in self.directories],
         }
-        self.cgroups = [Path(path) for path in record["cgroups"]]  # type: ignore[union-attr]
-        self.directories = [Path(path) for path in record["directories"]]  # type: ignore[union-attr]
         draft = self.path.with_suffix(".draft")
         self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)

@@ -112,7 +112,7 @@ async def _to_the_end(stop: Coroutine[Any, Any, None]) -> None:
             await asyncio.wait([task], timeout=left)
         except asyncio.CancelledError as error:
             cancelled = error
-    if task.done() and not task.cancelled() and (error := task.exception()):
-        logger.error("stopping an environment failed; the reaper will remove it", exc_info=error)
+    if task.done() and not task.cancelled() and (failure := task.exception()):
+        logger.error("stopping an environment failed; the reaper will remove it", exc_info=failure)
     if cancelled:
         raise cancelled

@@ -3,11 +3,14 @@
 import asyncio
 import os
 import socket
-import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
+
+from swe_plugin.environments.images import resolve
+from swe_plugin.environments.sandbox import SandboxEnvironment
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -21,7 +24,9 @@ async def python(environment, code):
 
 
 async def test_the_agent_is_an_ordinary_user_without_capabilities(each_mode):
-    status = (await run(each_mode, "id -u; grep -E 'Cap(Eff|Prm|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status")).stdout
+    status = (
+        await run(each_mode, "id -u; grep -E 'Cap(Eff|Prm|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status")
+    ).stdout
     assert status.startswith("1000\n")
     assert status.count("0000000000000000") == 4
     assert "NoNewPrivs:\t1" in status
@@ -31,13 +36,13 @@ async def test_the_agent_is_an_ordinary_user_without_capabilities(each_mode):
 async def test_host_files_are_not_there(each_mode, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("x")
-    paths = f"{secret} /etc/shadow /root /home/$USER/.ssh {os.path.expanduser('~')} {os.environ['SWE_PLUGIN_HOME']}"
+    paths = f"{secret} /etc/shadow /root /home/$USER/.ssh {Path.home()} {os.environ['SWE_PLUGIN_HOME']}"
     result = await run(each_mode, f"ls -d {paths} 2>/dev/null; cat /proc/1/environ /proc/1/cmdline 2>/dev/null")
     assert result.stdout == ""
     assert not (await run(each_mode, "find / -xdev -name secret 2>/dev/null")).stdout
 
 
-async def test_neither_secrets_nor_variables_of_the_trainer_are_inherited(each_mode, monkeypatch):
+async def test_neither_secrets_nor_variables_of_the_trainer_are_inherited(each_mode):
     names = (await run(each_mode, "env | cut -d= -f1 | sort")).stdout.split()
     assert set(names) - set(each_mode.spec.env) <= {"PWD", "SHLVL", "_"}
     assert (await run(each_mode, "ls /proc/self/fd | wc -l")).stdout.strip() == "4"  # 0, 1, 2 and the listing's own
@@ -47,7 +52,7 @@ async def test_host_processes_are_not_visible_and_cannot_be_signalled(each_mode)
     seen = (await run(each_mode, "ls /proc | grep -E '^[0-9]+$' | sort -n")).stdout.split()
     assert "1" not in seen
     assert len(seen) < 10
-    result = await run(each_mode, f"kill -9 {os.getpid()} {os.getppid()}; for p in /proc/[0-9]*; do ls $p/root; done >/dev/null")
+    result = await run(each_mode, f"kill -9 {os.getpid()} {os.getppid()}")
     assert "No such process" in result.stderr
 
 
@@ -125,7 +130,9 @@ for name, (numbers, words) in {{{calls}}}.items():
 
 
 async def test_nobody_becomes_root(each_mode):
-    result = await python(each_mode, "import os\nfor f in os.setuid, os.setgid, os.seteuid:\n try: f(0)\n except OSError: print('no')")
+    result = await python(
+        each_mode, "import os\nfor f in os.setuid, os.setgid, os.seteuid:\n try: f(0)\n except OSError: print('no')"
+    )
     assert result.stdout == "no\n" * 3
 
 
@@ -156,9 +163,10 @@ async def test_kernel_interfaces_are_closed(each_mode):
 
 
 async def test_shared_layers_are_never_written(each_mode):
-    await run(each_mode, "echo evil >> /testbed/calc.py; echo evil > /usr/bin/evil; rm -rf /testbed/pkg; chmod 777 /etc/passwd")
-    from swe_plugin.environments.images import resolve
-
+    await run(
+        each_mode,
+        "echo evil >> /testbed/calc.py; echo evil > /usr/bin/evil; rm -rf /testbed/pkg; chmod 777 /etc/passwd",
+    )
     owner = (1000, 1000) if each_mode.spec.options["mode"] == "root" else (os.geteuid(), os.getegid())
     layer, base = resolve(each_mode.spec.image, owner=owner).directories
     assert "evil" not in (layer / "testbed/calc.py").read_text()
@@ -168,7 +176,9 @@ async def test_shared_layers_are_never_written(each_mode):
 
 
 async def test_disk_and_inodes_are_bounded(each_mode):
-    result = await run(each_mode, "dd if=/dev/zero of=/tmp/a bs=1M count=200; dd if=/dev/zero of=/testbed/b bs=1M count=200")
+    result = await run(
+        each_mode, "dd if=/dev/zero of=/tmp/a bs=1M count=200; dd if=/dev/zero of=/testbed/b bs=1M count=200"
+    )
     assert result.stderr.count("No space left") == 2
     used = int((await run(each_mode, "du -smc /tmp/a /testbed/b /dev/shm | tail -1 | cut -f1")).stdout)
     assert used <= each_mode.spec.limits.disk_mib
@@ -200,8 +210,6 @@ async def test_fork_bomb_ends_with_its_time_limit(each_mode):
 
 
 async def test_another_sandbox_sees_nothing_of_this_one(each_mode):
-    from swe_plugin.environments.sandbox import SandboxEnvironment
-
     await run(each_mode, "echo mine > /tmp/mine; echo mine > /testbed/mine; (sleep 30 &)")
     async with SandboxEnvironment(each_mode.spec) as other:
         seen = await run(other, "ls /tmp /dev/shm; cat /testbed/mine; ps -eo args | grep -c '[s]leep 30'")
@@ -209,7 +217,8 @@ async def test_another_sandbox_sees_nothing_of_this_one(each_mode):
 
 
 async def test_a_listener_inside_is_not_reachable_from_outside(each_mode):
-    await run(each_mode, "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 45123)); time.sleep(3)' &")
+    await run(
+        each_mode, "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 45123)); time.sleep(3)' &"
+    )
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", 45123)) != 0
-    assert threading.active_count() < 100

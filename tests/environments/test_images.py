@@ -95,7 +95,13 @@ def test_host_image_holds_tools_and_nothing_of_the_host(swe_home):
     assert {path.name for path in root.iterdir()} == {
         *("bin", "dev", "etc", "home", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr", "var")
     }
-    assert {path.name for path in (root / "etc").iterdir()} == {"gitconfig", "group", "hosts", "nsswitch.conf", "passwd"}
+    assert {path.name for path in (root / "etc").iterdir()} == {
+        "gitconfig",
+        "group",
+        "hosts",
+        "nsswitch.conf",
+        "passwd",
+    }
     assert (root / "etc/passwd").read_text().count("\n") == 3
     assert not list(root.rglob("site-packages"))
     for path in root.rglob("*"):

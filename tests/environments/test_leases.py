@@ -72,7 +72,7 @@ def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home):
         for owner in owners:
             assert owner.stdout.readline() == b"ready\n"
         for owner in owners:
-            time.sleep(random.uniform(0, 0.08))  # noqa: S311 - any instant will do
+            time.sleep(random.uniform(0, 0.08))
             owner.kill()
             owner.wait()
             owner.stdout.close()
@@ -91,7 +91,10 @@ def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home):
 def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home):
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
         deadline = time.monotonic() + 20
-        while not (zygotes := [pid for name in lease_ids() for pid in host_processes(name)]) and time.monotonic() < deadline:
+        while (
+            not (zygotes := [pid for name in lease_ids() for pid in host_processes(name)])
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
         time.sleep(0.1)
         (identity,) = {name for name in lease_ids() if host_processes(name)} or {""}
@@ -135,18 +138,22 @@ def test_an_abandoned_lease_is_cleaned_completely(own_home):
 def test_a_forked_child_does_not_keep_its_parents_lease(own_home):
     lease = ResourceLease("test")
     read_end, write_end = os.pipe()
+    forked, has_forked = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(has_forked, b"x")
         os.close(write_end)
         os.read(read_end, 1)
         os._exit(0)
     try:
+        os.read(forked, 1)
         lease.abandon()
         assert reap().leases == [lease.id]
     finally:
         os.close(write_end)
         os.waitpid(child, 0)
-        os.close(read_end)
+        for fd in (read_end, forked, has_forked):
+            os.close(fd)
 
 
 def test_a_lease_file_that_was_never_written_is_removed(own_home):

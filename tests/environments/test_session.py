@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
         ("# only a comment", "", 0),
         ("(exit 7)", "", 7),
         ("printf 'no newline'", "no newline", 0),
-        ("echo \"it's\" 'a \"quote\"' \\$x", "it's a \"quote\" $x\n", 0),
+        ('echo "it\'s" \'a "quote"\' \\$x', 'it\'s a "quote" $x\n', 0),
         ("cat <<EOF\na $((1+1))\nEOF", "a 2\n", 0),
         ("cat <<'A'; cat <<B\n$x\nA\ny\nB\n", "$x\ny\n", 0),
         ("for i in 1 2; do\n  echo $i\ndone", "1\n2\n", 0),

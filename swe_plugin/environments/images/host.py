@@ -24,7 +24,15 @@ _RECIPE = "host-1"
 """Part of the key: raise it when this module builds something else from the same machine."""
 
 _REQUIRED = ("bash", "sh", "cat", "env", "git", "grep", "ls", "mkdir", "mv", "rm", "sed", "sleep")
-_OPTIONAL = ["[", "arch", "awk", "b2sum", "base32", "base64", "basename", "bunzip2", "bzcat", "bzip2", "chmod", "chown", "cksum", "clear", "cmp", "comm", "cp", "csplit", "cut", "date", "dd", "df", "diff", "diff3", "dir", "dirname", "du", "echo", "ed", "egrep", "expand", "expr", "factor", "false", "fgrep", "file", "find", "fmt", "fold", "free", "gunzip", "gzip", "head", "hexdump", "hostname", "id", "install", "jq", "join", "kill", "less", "link", "ln", "logname", "make", "mkfifo", "mktemp", "more", "nl", "nohup", "nproc", "numfmt", "od", "paste", "patch", "pathchk", "pgrep", "pkill", "pr", "printenv", "printf", "ps", "ptx", "pwd", "readlink", "realpath", "rev", "rg", "sdiff", "seq", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "shred", "shuf", "sort", "split", "stat", "stdbuf", "stty", "strings", "sum", "sync", "tac", "tail", "tar", "tee", "test", "time", "timeout", "touch", "tr", "tree", "true", "truncate", "tsort", "tty", "uname", "unexpand", "uniq", "unlink", "uptime", "users", "vdir", "watch", "wc", "which", "who", "whoami", "xargs", "xxd", "xz", "xzcat", "yes", "zcat", "zdiff", "zgrep", "gawk", "mawk"]
+_OPTIONAL = """
+[ arch awk b2sum base32 base64 basename bunzip2 bzcat bzip2 chmod chown cksum clear cmp comm cp csplit cut date
+dd df diff diff3 dir dirname du echo ed egrep expand expr factor false fgrep file find fmt fold free gunzip gzip
+head hexdump hostname id install jq join kill less link ln logname make mkfifo mktemp more nl nohup nproc numfmt
+od paste patch pathchk pgrep pkill pr printenv printf ps ptx pwd readlink realpath rev rg sdiff seq sha1sum
+sha224sum sha256sum sha384sum sha512sum shred shuf sort split stat stdbuf stty strings sum sync tac tail tar tee
+test time timeout touch tr tree true truncate tsort tty uname unexpand uniq unlink uptime users vdir watch wc
+which who whoami xargs xxd xz xzcat yes zcat zdiff zgrep gawk mawk
+""".split()  # noqa: SIM905 - as a list it would be 130 lines
 _SEARCH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _GIT_HELPERS = ("git-sh-setup", "git-sh-i18n", "git-sh-i18n--envsubst", "git-submodule", "git-mergetool--lib")
 _GIT_LINKS = ("git", "git-upload-pack", "git-receive-pack", "git-upload-archive")
@@ -40,7 +48,8 @@ _ETC = {
     "hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
     "gitconfig": "[safe]\n\tdirectory = *\n[user]\n\tname = agent\n\temail = agent@sandbox\n"
-    "[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
+    "[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+    "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
 }
 
 

@@ -30,7 +30,7 @@ def receive_tree(end: socket.socket, target: Path) -> None:
     """
     try:
         with end.makefile("rb") as stream:
-            if stream.peek(1):  # type: ignore[attr-defined]  # nothing came: the other side says why
+            if stream.peek(1):  # nothing came: the other side says why
                 with tarfile.open(fileobj=stream, mode="r|") as archive:
                     for member in archive:
                         _unpack(archive, member, target)

@@ -75,7 +75,7 @@ def execute(argv: list[str], env: dict[str, str]) -> None:
     code, reason = 127, "command not found"
     for directory in directories:
         try:
-            os.execve(f"{directory}/{argv[0]}" if directory else argv[0], argv, env)
+            os.execve(f"{directory}/{argv[0]}" if directory else argv[0], argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError) as error:

@@ -27,7 +27,7 @@ class OutputBuffer:
             return
         self._tail.append(data)
         self._tail_size += len(data)
-        while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+        while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
             gone = self._tail.popleft()
             self._tail_size -= len(gone)
             self.dropped += len(gone)

@@ -19,6 +19,7 @@ import traceback
 
 from swe_plugin.environments.sandbox.zygote import build, cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+from swe_plugin.environments.sandbox.zygote.frames import encode
 
 __all__ = ["serve"]
 
@@ -90,7 +91,7 @@ class _Zygote:
             pid = sys_.clone(flags)
         except OSError as error:
             with contextlib.suppress(OSError):
-                channel.sendall(build.encode({"id": 0, "error": str(error)}))
+                channel.sendall(encode({"id": 0, "error": str(error)}))
             channel.close()
             return
         if pid == 0:

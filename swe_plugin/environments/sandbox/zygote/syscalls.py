@@ -127,6 +127,11 @@ def drop_bounding_set() -> None:
         prctl(PR_CAPBSET_DROP, capability)
 
 
+def trace_me() -> None:
+    """ptrace(PTRACE_TRACEME), which a filter should refuse."""
+    check(_libc.ptrace(ctypes.c_long(0), 0, None, None), "ptrace")
+
+
 def sethostname(name: str) -> None:
     """sethostname(2)."""
     socket.sethostname(name)

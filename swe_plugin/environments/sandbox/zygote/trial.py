@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import socket
+from collections.abc import Callable
 
 from swe_plugin.environments.sandbox.zygote import confine
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
@@ -15,7 +15,6 @@ from swe_plugin.environments.sandbox.zygote.plan import Plan
 __all__ = ["run_trial"]
 
 _AF_VSOCK = 40
-_CLONE_NEWUSER = 0x10000000
 
 
 def run_trial(plan: Plan, cgroup_fds: list[int], seccomp: bytes) -> None:
@@ -63,23 +62,19 @@ def _overlay() -> None:
 
 def _permitted() -> list[str]:
     """Names of forbidden things that succeed."""
-    found = []
-    for name, call in {
-        "mount": lambda: sys_.mount("none", "/tmp", "tmpfs"),
-        "make a user namespace": lambda: sys_.unshare(_CLONE_NEWUSER),
-        "trace": lambda: sys_.check(ctypes.CDLL(None, use_errno=True).ptrace(0, 0, 0, 0), "ptrace"),
+    calls: dict[str, Callable[[], object]] = {
+        "mount": lambda: sys_.mount("none", "/", "tmpfs"),
+        "make a user namespace": lambda: sys_.unshare(sys_.CLONE_NEWUSER),
+        "trace a process": sys_.trace_me,
         "open a vsock": lambda: socket.socket(_AF_VSOCK, socket.SOCK_STREAM).close(),
         "become root": lambda: os.setuid(0),
-        "kill the supervisor": lambda: _kill_supervisor(),
-    }.items():
+        "read the supervisor's memory": lambda: os.close(os.open("/proc/1/mem", os.O_RDONLY)),
+    }
+    found = []
+    for name, call in calls.items():
         try:
             call()
         except OSError:
             continue
         found.append(name)
     return found
-
-
-def _kill_supervisor() -> None:
-    os.kill(1, 9)  # permitted to itself in a one-user namespace, but without effect on PID 1
-    raise OSError(errno.EPERM, "still here")

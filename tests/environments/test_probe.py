@@ -1,0 +1,154 @@
+"""The probe: it tries the real thing, names what is missing, and says what to do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import swe_plugin
+from swe_plugin.environments.sandbox.explain import explain
+from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy
+from swe_plugin.environments.sandbox.probe import MODES, probe
+
+ORDINARY = 54321
+
+
+def test_report_names_a_mode_and_how_each_limit_is_held():
+    report = probe()
+    assert report.mode in MODES
+    assert set(report.limits) >= {"memory", "pids", "cpu", "disk", "output", "network"}
+    assert f"sandbox mode: {report.mode}" in str(report)
+    for check in report.checks:
+        assert check.ok or check.fix, check
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason", "words"),
+    [
+        ("root", "clone: Operation not permitted", "SYS_ADMIN"),
+        ("root", "mount proc on proc: Operation not permitted", "systempaths=unconfined"),
+        ("user", "mount overlay on root: No such device", "modprobe overlay"),
+        ("user", "clone: No space left on device", "max_*_namespaces"),
+        ("user", "no system-call filter for riscv64", "x86_64 and aarch64"),
+        ("user", "confinement: an agent process could mount", "CONFIG_SECCOMP_FILTER"),
+        ("root", "", ""),
+    ],
+)
+def test_every_failing_step_has_advice(tmp_path, mode, reason, words):
+    assert words in explain(mode, reason, root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces"),
+        ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone=1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor"),
+    ],
+)
+def test_settings_that_forbid_user_namespaces_are_named(tmp_path, path, value, words):
+    setting = tmp_path / "proc/sys" / path
+    setting.parent.mkdir(parents=True)
+    setting.write_text(f"{value}\n")
+    assert words in explain("user", "clone: Operation not permitted", root=tmp_path)
+    assert "SYS_ADMIN" in explain("root", "clone: Operation not permitted", root=tmp_path)
+
+
+def test_cgroup_version_2_is_found(tmp_path):
+    mount = tmp_path / "cg"
+    (mount / "mine").mkdir(parents=True)
+    (mount / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (mount / "mine/cgroup.subtree_control").write_text("cpu memory pids\n")
+    found = detect_hierarchy(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
+    assert (found.version, found.reasons) == (2, {})
+    assert set(found.parents.values()) == {mount / "mine"}
+    (mount / "mine/cgroup.subtree_control").write_text("")
+    found = detect_hierarchy(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
+    assert (mount / "mine/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+
+
+def test_cgroup_version_1_and_missing_controllers_are_found(tmp_path):
+    (tmp_path / "memory/own").mkdir(parents=True)
+    (tmp_path / "cpu,cpuacct").mkdir()
+    mounts = f"1 2 0:1 / {tmp_path}/memory rw - cgroup cgroup rw,memory\n"
+    mounts += f"1 2 0:1 / {tmp_path}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    found = detect_hierarchy(mounts, "4:memory:/own\n3:cpu,cpuacct:/gone\n")
+    assert found.parents == {"memory": tmp_path / "memory/own", "cpu": tmp_path / "cpu,cpuacct"}
+    assert found.reasons == {"pids": "the controller is not mounted"}
+
+
+SCRIPT = """
+import asyncio, os, sys
+from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
+from swe_plugin.environments.leases import lease_directory, reap
+from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote, probe
+from swe_plugin.types import Image
+
+async def main():
+    print(probe().mode, flush=True)
+    image = Image("rootfs:" + sys.argv[1], files={"calc.py": "x = 1\\n"})
+    async with SandboxEnvironment(EnvironmentSpec(image, EnvironmentLimits(pids=40), AGENT_ENV)) as environment:
+        script = "id -u; echo y >> calc.py; git diff --stat | tail -1; cat /proc/1/maps; b() { b | b & }; b; sleep 9"
+        print((await environment.exec(["bash", "-c", script], timeout_s=0.5)).stdout)
+        print((await environment.shell("ls -A /root 2>&1; echo still usable")).stdout)
+    close_zygote()
+
+asyncio.run(main())
+print(list(lease_directory().glob("*.json")), reap().problems)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user every other test runs in user mode")
+def test_an_ordinary_user_without_any_privilege_gets_user_mode(tmp_path_factory, swe_home):
+    from swe_plugin.environments.images import resolve
+    from swe_plugin.types import Image
+
+    (host,) = resolve(Image(files={}), owner=(0, 0)).directories
+    top = tmp_path_factory.mktemp("ordinary")
+    for path in (top, *top.parents[:2]):
+        path.chmod(0o755)
+    root, state = top / "rootfs", top / "state"
+    shutil.copytree(host, root, symlinks=True, copy_function=os.link)
+    state.mkdir()
+    os.chown(state, ORDINARY, ORDINARY)
+    python = _python_for_everyone()
+    try:
+        run = subprocess.run(
+            [python, "-c", SCRIPT, str(root)],
+            user=ORDINARY,
+            group=ORDINARY,
+            extra_groups=[],
+            cwd="/",
+            env={
+                "SWE_PLUGIN_HOME": str(state),
+                "PYTHONPATH": str(Path(swe_plugin.__file__).parents[1]),
+                "PATH": os.defpath,
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(top)
+    assert run.stderr == ""
+    assert run.stdout.split("\n") == [
+        *("user", "1000", " 1 file changed, 1 insertion(+)", ""),
+        *("ls: cannot access '/root': No such file or directory", "still usable", "", "[] []", ""),
+    ]
+
+
+def _python_for_everyone():
+    """An interpreter of this version or later that an ordinary user may execute; skips if there is none."""
+    for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        check = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        try:
+            if subprocess.run(check, user=ORDINARY, check=False, capture_output=True).returncode == 0:
+                return candidate
+        except OSError:
+            continue
+    pytest.skip("no Python 3.11 that an ordinary user may execute")

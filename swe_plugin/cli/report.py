@@ -23,6 +23,7 @@ BASELINES_FILE = "baselines.json"
 RESOLVED = "swe/resolved"
 CACHE_HITS = "swe/grade/cache_hit_rate"
 FAILED = "swe/failed_total"
+STOP = "swe/stop/"
 _ROWS = 60  # of the table of steps; longer runs are averaged over equal windows
 _ROLLOUT = {
     "swe/env/wait_s/mean": "waiting for a slot",
@@ -51,9 +52,9 @@ def summarize(run_dir: Path) -> dict[str, Any]:
     """The report as data (`swe-plugin report --json`).
 
     Keys: steps, window (five, or half of a shorter run), reward_first, reward_last (means of the first and last
-    `window` steps), held_out_before,
-    held_out_after, correlation_min, cache_hit_rate, failed, seconds (per phase, whole run), baselines,
-    trajectories; values are None where the run has no such measurement.
+    `window` steps), held_out_before, held_out_after, correlation_min, cache_hit_rate, failed, stops (reason ->
+    fraction, last steps), seconds (per phase, whole run), baselines, trajectories. A value is None where the run
+    has no such measurement.
 
     Raises:
         FileNotFoundError: no metrics file in `run_dir`.
@@ -74,6 +75,7 @@ def summarize(run_dir: Path) -> dict[str, Any]:
         "correlation_min": min(correlations, default=None),
         "cache_hit_rate": mean_of(trained, CACHE_HITS),
         "failed": sum(failed) if failed else None,
+        "stops": _stops(trained[-window:]),
         "seconds": _seconds(steps),
         "baselines": _baselines(run_dir),
         "trajectories": str(run_dir / "step_*") if any(run_dir.glob("step_*")) else None,
@@ -114,6 +116,13 @@ def _rollout_seconds(steps: list[Step]) -> dict[str, float]:
     """Mean seconds of one rollout per activity, over the training steps."""
     means = {name: mean_of(steps, key) for key, name in _ROLLOUT.items()}
     return {name: value for name, value in means.items() if value is not None}
+
+
+def _stops(steps: list[Step]) -> dict[str, float]:
+    """How rollouts ended, as fractions, the most frequent first; reasons that did not occur are left out."""
+    keys = {key for step in steps for key in step.values if key.startswith(STOP)}
+    rates = {key.removeprefix(STOP): mean_of(steps, key) or 0.0 for key in keys}
+    return {name: rate for name, rate in sorted(rates.items(), key=lambda item: -item[1]) if rate}
 
 
 def _baselines(run_dir: Path) -> dict[str, float]:
@@ -171,6 +180,8 @@ def _result_table(run_dir: Path, summary: dict[str, Any]) -> Table:
     table.add_row("sampler-trainer correlation, lowest", _number(summary["correlation_min"], 5))
     table.add_row("grades from the cache", _percent(summary["cache_hit_rate"]))
     table.add_row("rollouts failed (no row)", _number(summary["failed"], 0))
+    ends = ", ".join(f"{name} {rate:.0%}" for name, rate in summary["stops"].items())
+    table.add_row("rollouts ended by, last steps", ends or "-")
     table.add_row("trajectories", summary["trajectories"] or "not recorded")
     table.add_row("run", str(run_dir))
     return table

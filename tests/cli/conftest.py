@@ -18,6 +18,9 @@ def write_metrics(run_dir: Path, steps: int = 12) -> None:
             "training/rollout_actor_probs_pearson_corr": 1.0 - step / 10_000,
             "swe/grade/cache_hit_rate": 0.5,
             "swe/failed_total": 1 if step == 2 else 0,
+            "swe/stop/submitted": 0.75,
+            "swe/stop/turn_limit": 0.25,
+            "swe/stop/cancelled": 0.0,
             "actor/entropy": None,
         }
         if step == steps:

@@ -26,6 +26,10 @@ def test_summary_takes_the_held_out_rate_before_and_after(run_dir):
     assert (summarize(run_dir)["held_out_before"], summarize(run_dir)["held_out_after"]) == (0.25, 0.75)
 
 
+def test_ends_of_rollouts_are_those_that_occurred(run_dir):
+    assert summarize(run_dir)["stops"] == {"submitted": 0.75, "turn_limit": 0.25}
+
+
 def test_correlation_is_that_of_the_worst_step(run_dir):
     assert summarize(run_dir)["correlation_min"] == pytest.approx(1 - 12 / 10_000)
 

@@ -45,6 +45,17 @@ def test_every_hook_is_explained_to_plugin_authors(hook):
     assert getattr(hookspecs, hook).__doc__
 
 
+def test_every_metric_of_ours_is_explained():
+    source = text("swe_plugin/verl_adapter/metrics.py")
+    names = set(re.findall(r'"(swe/[\w/]+[\w])[/{"]', source)) - {"swe/stop"}
+    assert len(names) > 15
+    assert not {
+        name
+        for name in names
+        if f"`{name}`" not in text("docs/metrics.md") and f"`{name}/*`" not in text("docs/metrics.md")
+    }
+
+
 def test_every_command_is_mentioned():
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for command in build_app().registered_commands:

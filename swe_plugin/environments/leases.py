@@ -182,11 +182,12 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
 
 
 def _marked(marker: str) -> list[int]:
-    needle, found = marker.encode(), []
+    """Processes that have the lease id as a word of their command line."""
+    word, found = marker.encode(), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
-                if needle in (entry / "cmdline").read_bytes():
+                if word in (entry / "cmdline").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import logging
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
-from swe_plugin.environments.images import resolve
+from swe_plugin.environments.images import Layers, resolve
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.owner import ZygoteProcess, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
@@ -25,6 +26,8 @@ from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import ExecResult
 
 __all__ = ["SandboxEnvironment"]
+
+logger = logging.getLogger(__name__)
 
 _AGENT_ID = 1000
 _GRACE_S = 15.0
@@ -66,16 +69,13 @@ class SandboxEnvironment(Environment):
             raise
 
     async def _start(self) -> None:
-        mode = await asyncio.to_thread(require_mode, str(self.spec.options.get("mode", "auto")))
-        owner = (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
-        layers = await asyncio.to_thread(resolve, self.spec.image, owner=owner)
-        self._zygote = await asyncio.to_thread(current_zygote)
-        self._number = self._zygote.next_number()
+        mode, layers, zygote = await asyncio.to_thread(self._prepare)
+        self._zygote, self._number = zygote, zygote.next_number()
         plan = self._plan(mode, [str(path) for path in layers.directories])
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
-            await self._zygote.start(self._number, theirs, user=plan.user_namespace, network=plan.network)
+            await zygote.start(self._number, theirs, user=plan.user_namespace)
         finally:
             theirs.close()
         try:
@@ -84,6 +84,12 @@ class SandboxEnvironment(Environment):
             raise self._start_error("the sandbox ended before it was ready") from None
         if "error" in header:
             raise self._start_error(header["error"])
+
+    def _prepare(self) -> tuple[str, Layers, ZygoteProcess]:
+        """What blocks: find the mode, build the image, start the zygote. All are remembered for the next time."""
+        mode = require_mode(str(self.spec.options.get("mode", "auto")))
+        owner = (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
+        return mode, resolve(self.spec.image, owner=owner), current_zygote()
 
     def _plan(self, mode: str, layers: list[str]) -> Plan:
         assert self._zygote is not None
@@ -122,7 +128,8 @@ class SandboxEnvironment(Environment):
         try:
             if channel.is_open:
                 await self._zygote.kill(self._number)
-                await channel.wait_closed(_STOP_TIMEOUT_S)
+                if not await channel.wait_closed(_STOP_TIMEOUT_S):
+                    logger.error("%s: not gone after %g s; left to the reaper", self.spec.label, _STOP_TIMEOUT_S)
         finally:
             channel.close()
 
@@ -207,7 +214,7 @@ class SandboxEnvironment(Environment):
                 ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
             await asyncio.wait([worker])
             ours.close()
-        error = worker.exception()
+            error = worker.exception()
         if error is not None and not isinstance(error, ConnectionError):
             raise error
         _checked(frame, path)  # says more than the broken connection that followed

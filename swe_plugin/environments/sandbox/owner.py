@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import itertools
 import json
@@ -52,7 +53,7 @@ class ZygoteProcess:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C in a terminal is for the owner alone
-                env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+                env=_environment(),
                 cwd="/",
             )
         except OSError as error:
@@ -78,28 +79,28 @@ class ZygoteProcess:
         """A fresh sandbox number."""
         return next(self._numbers)
 
-    async def start(self, number: int, end: socket.socket, *, user: bool, network: str) -> None:
+    async def start(self, number: int, end: socket.socket, *, user: bool) -> None:
         """Ask for a sandbox that serves `end` of a socket.
 
         Raises:
             EnvironmentStartError: the zygote is gone or does not take requests.
         """
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, user, network):
+            if self._try_start(number, end, user):
                 return
             await asyncio.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def start_blocking(self, number: int, end: socket.socket, *, user: bool, network: str) -> None:
+    def start_blocking(self, number: int, end: socket.socket, *, user: bool) -> None:
         """The same for a thread without an event loop."""
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, user, network):
+            if self._try_start(number, end, user):
                 return
             time.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def _try_start(self, number: int, end: socket.socket, user: bool, network: str) -> bool:
-        request = {"op": "start", "id": number, "user": user, "network": network}
+    def _try_start(self, number: int, end: socket.socket, user: bool) -> bool:
+        request = {"op": "start", "id": number, "user": user}
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], [end.fileno()])
         except BlockingIOError:
@@ -139,19 +140,29 @@ class ZygoteProcess:
             self.lease.release()
 
 
+def _environment() -> dict[str, str]:
+    """Variables of the zygote: none of this process but where an interpreter's own libraries are."""
+    libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    return {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **libraries}
+
+
 _lock = threading.Lock()
 _current: ZygoteProcess | None = None
+_at_exit = False
 
 
 def current_zygote() -> ZygoteProcess:
     """The zygote of this process, started if need be after removing what dead owners left. Blocking."""
-    global _current
+    global _current, _at_exit
     with _lock:
         if _current is None or not _current.is_running:
             if _current is not None:
                 _current.close()
             reap()
             _current = ZygoteProcess()
+            if not _at_exit:
+                atexit.register(close_zygote)
+                _at_exit = True
         return _current
 
 

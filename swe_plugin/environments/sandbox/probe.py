@@ -126,7 +126,7 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     ours, theirs = socket.socketpair()
     with ours:
         try:
-            zygote.start_blocking(number, theirs, user=plan.user_namespace, network="none")
+            zygote.start_blocking(number, theirs, user=plan.user_namespace)
         except EnvironmentStartError as error:
             return str(error)
         finally:

@@ -17,7 +17,7 @@ from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
 from swe_plugin.environments.sandbox.zygote.supervisor import Supervisor
 from swe_plugin.environments.sandbox.zygote.trial import run_trial
 
-__all__ = ["namespaces", "run_sandbox"]
+__all__ = ["first_namespaces", "receive_plan", "run_sandbox"]
 
 _CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE = 0, 5, 6, 7, 19
 _KEEP = sum(1 << cap for cap in (_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE))
@@ -31,15 +31,18 @@ else:
     _NO_FILTER = ""
 
 
-def namespaces(*, user: bool, network: str) -> int:
-    """CLONE_NEW* flags of a sandbox."""
-    flags = sys_.CLONE_NEWNS | sys_.CLONE_NEWUTS | sys_.CLONE_NEWIPC | sys_.CLONE_NEWPID | sys_.CLONE_NEWCGROUP
-    flags |= sys_.CLONE_NEWUSER if user else 0
+def first_namespaces(*, user: bool) -> int:
+    """CLONE_NEW* flags with which the zygote forks. The others are made by the child, beside its siblings."""
+    return sys_.CLONE_NEWPID | (sys_.CLONE_NEWUSER if user else 0)
+
+
+def _other_namespaces(network: str) -> int:
+    flags = sys_.CLONE_NEWNS | sys_.CLONE_NEWUTS | sys_.CLONE_NEWIPC | sys_.CLONE_NEWCGROUP
     return flags | (sys_.CLONE_NEWNET if network == "none" else 0)
 
 
 def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
-    """Build the sandbox around the calling process, which is PID 1 of new namespaces, and serve it.
+    """Build the sandbox around the calling process, which is PID 1 of a new PID namespace, and serve it.
 
     Args:
         channel: socket to the owner; the only descriptor that is open.
@@ -58,6 +61,7 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
         else:
             with contextlib.suppress(OSError):
                 _write("/proc/self/oom_score_adj", _OOM_SCORE)
+        sys_.unshare(_other_namespaces(plan.network))
         limits = {"memory_bytes": plan.memory_bytes, "pids": plan.pids, "cpus": plan.cpus}
         cgroups.create(plan.cgroups, plan.cgroup_version, **limits)  # type: ignore[arg-type]
         cgroup_fds = cgroups.open_members(plan.cgroups)

@@ -1,6 +1,6 @@
 """The zygote: a small process that forks sandboxes and cleans up after them.
 
-It serves one owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool, "network": str}`` with the
+It serves one owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool}`` with the
 sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
 sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. When the owner
 dies, the control socket ends and everything is killed.
@@ -9,6 +9,7 @@ dies, the control socket ends and everything is killed.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -85,7 +86,7 @@ class _Zygote:
 
     def _start(self, request: dict[str, object], channel: socket.socket) -> None:
         number = int(str(request["id"]))
-        flags = build.namespaces(user=bool(request["user"]), network=str(request["network"]))
+        flags = build.first_namespaces(user=bool(request["user"]))
         ids = os.getuid(), os.getgid()
         try:
             pid = sys_.clone(flags)
@@ -151,4 +152,5 @@ def serve(fd: int) -> None:
         if hello.get("version") == 2:
             with open(f"{path}/cgroup.subtree_control", "w") as control_file:
                 control_file.write("+memory +pids +cpu")
+    gc.freeze()  # what is shared with the children stays shared: no collector touches it
     _Zygote(control, groups).run()

@@ -124,10 +124,12 @@ def test_an_abandoned_lease_is_cleaned_completely(own_home):
     (lease.directories[0] / "deep").mkdir(parents=True)
     for group in lease.cgroups:
         (group / "1").mkdir(parents=True)
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", lease.id])
-    lease.abandon()
-    report = reap()
-    assert process.wait(5) == -signal.SIGKILL
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, lease.id], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        lease.abandon()
+        report = reap()
+        assert process.wait(5) == -signal.SIGKILL
     assert (report.leases, report.processes, report.directories) == ([lease.id], 1, 1)
     assert report.cgroups == 2 * len(set(lease.cgroups))
     assert not lease.directories[0].exists()

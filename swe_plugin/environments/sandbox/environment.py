@@ -29,6 +29,7 @@ __all__ = ["SandboxEnvironment"]
 
 logger = logging.getLogger(__name__)
 
+_OPTIONS = frozenset({"mode", "open_files"})
 _AGENT_ID = 1000
 _GRACE_S = 15.0
 """How much later than a command's limit the sandbox must have answered; then it counts as dead."""
@@ -94,6 +95,8 @@ class SandboxEnvironment(Environment):
     def _plan(self, mode: str, layers: list[str]) -> Plan:
         assert self._zygote is not None
         spec, limits = self.spec, self.spec.limits
+        if unknown := sorted(set(spec.options) - _OPTIONS):
+            raise self._start_error(f"unknown option {unknown[0]!r}; known: {', '.join(sorted(_OPTIONS))}")
         if limits.disk_mib * 4 > limits.memory_mib * 3:
             raise self._start_error(
                 f"disk_mib={limits.disk_mib} must be at most three quarters of memory_mib={limits.memory_mib}: "

@@ -72,10 +72,10 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
         _check_image(plan)
         _harden(plan)
         if plan.trial:
-            run_trial(plan, cgroup_fds, _FILTER)
+            run_trial(plan, cgroup_fds)
             channel.sendall(encode({"id": 0}))
             return
-        supervisor = Supervisor(channel, plan, cgroup_fds, _FILTER)
+        supervisor = Supervisor(channel, plan, cgroup_fds)
     except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
             channel.sendall(encode({"id": 0, "error": _text(error)}))
@@ -106,13 +106,18 @@ def _check_image(plan: Plan) -> None:
 
 
 def _harden(plan: Plan) -> None:
-    """Take from PID 1 what it does not need, and hide its memory from the agent."""
+    """Take from PID 1 what it does not need, and hide its memory from the agent.
+
+    The filter is installed here, once: what it forbids, a supervisor that is set up does not need either, and
+    every process of the agent inherits it.
+    """
     with contextlib.suppress(OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys_.drop_bounding_set()
     sys_.drop_capabilities(_KEEP)
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     sys_.prctl(sys_.PR_SET_DUMPABLE, 0)
+    sys_.set_seccomp_filter(_FILTER)
 
 
 def _write(path: str, text: str) -> None:

@@ -16,6 +16,10 @@ __all__ = ["become_agent", "execute", "keep_descriptors"]
 _ABOVE = 256
 """Descriptors below it may be targets."""
 _ALL = 1 << 20
+_HANDLED = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),  # ignored by the supervisor
+    *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # by Python and the zygote
+)
 
 
 def keep_descriptors(wanted: dict[int, int]) -> None:
@@ -31,11 +35,13 @@ def keep_descriptors(wanted: dict[int, int]) -> None:
     os.closerange(low, _ALL)
 
 
-def become_agent(plan: Plan, seccomp: bytes) -> None:
-    """Take the agent's limits and identity, and give up every privilege for good."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError):  # two real-time signals belong to the C library
-            signal.signal(number, signal.SIG_DFL)
+def become_agent(plan: Plan) -> None:
+    """Take the agent's limits and identity, and give up every privilege for good.
+
+    The system-call filter is the supervisor's own, and inherited.
+    """
+    for number in _HANDLED:
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()
     os.umask(0o022)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
@@ -48,7 +54,6 @@ def become_agent(plan: Plan, seccomp: bytes) -> None:
         os.setresgid(plan.gid, plan.gid, plan.gid)
         os.setresuid(plan.uid, plan.uid, plan.uid)
     sys_.drop_capabilities()
-    sys_.set_seccomp_filter(seccomp)
 
 
 def _set_limits(plan: Plan) -> None:

@@ -152,5 +152,8 @@ def serve(fd: int) -> None:
         if hello.get("version") == 2:
             with open(f"{path}/cgroup.subtree_control", "w") as control_file:
                 control_file.write("+memory +pids +cpu")
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
+        with contextlib.suppress(OSError):  # two real-time signals belong to the C library
+            signal.signal(number, signal.SIG_DFL)  # whatever the owner ignores, agents do not
     gc.freeze()  # what is shared with the children stays shared: no collector touches it
     _Zygote(control, groups).run()

@@ -36,11 +36,10 @@ class Supervisor:
         channel: socket to the owner, a stream of frames.
         plan: the sandbox.
         cgroup_fds: open ``cgroup.procs`` files of the agent's cgroups.
-        seccomp: the agent's system-call filter.
     """
 
-    def __init__(self, channel: socket.socket, plan: Plan, cgroup_fds: list[int], seccomp: bytes) -> None:
-        self._channel, self._plan, self._cgroup_fds, self._seccomp = channel, plan, cgroup_fds, seccomp
+    def __init__(self, channel: socket.socket, plan: Plan, cgroup_fds: list[int]) -> None:
+        self._channel, self._plan, self._cgroup_fds = channel, plan, cgroup_fds
         self._selector = selectors.DefaultSelector()
         self._decoder = Decoder()
         self._outbox: deque[memoryview] = deque()
@@ -142,7 +141,7 @@ class Supervisor:
         cwd = header["cwd"] or self._plan.workdir
 
         def child() -> None:
-            confine.become_agent(self._plan, self._seccomp)
+            confine.become_agent(self._plan)
             try:
                 os.chdir(cwd)
             except OSError as error:
@@ -154,7 +153,7 @@ class Supervisor:
 
     def _file(self, header: dict[str, Any], content: bytes) -> None:
         def child() -> None:
-            confine.become_agent(self._plan, self._seccomp)
+            confine.become_agent(self._plan)
             os.chdir(self._plan.workdir)
             files.run(header["kind"], header["path"], header["mode"])
 
@@ -238,7 +237,7 @@ class Supervisor:
         cwd = self._session.cwd
 
         def child() -> None:
-            confine.become_agent(self._plan, self._seccomp)
+            confine.become_agent(self._plan)
             for directory in (cwd, self._plan.workdir, "/"):
                 with contextlib.suppress(OSError):
                     os.chdir(directory)

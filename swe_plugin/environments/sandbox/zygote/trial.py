@@ -17,7 +17,7 @@ __all__ = ["run_trial"]
 _AF_VSOCK = 40
 
 
-def run_trial(plan: Plan, cgroup_fds: list[int], seccomp: bytes) -> None:
+def run_trial(plan: Plan, cgroup_fds: list[int]) -> None:
     """Run all checks; the working directory of the trial layer holds ``file`` and ``dir/inner``.
 
     Raises:
@@ -33,7 +33,7 @@ def run_trial(plan: Plan, cgroup_fds: list[int], seccomp: bytes) -> None:
     def child() -> None:
         for fd in cgroup_fds:
             os.write(fd, b"0")
-        confine.become_agent(plan, seccomp)
+        confine.become_agent(plan)
         os.write(write_end, ", ".join(_permitted()).encode() or b"none")
         os._exit(0)
 

@@ -13,6 +13,7 @@ asks for us, a failure therefore ends the process with the reason (``SystemExit`
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
@@ -42,7 +43,7 @@ def is_driver(command: list[str]) -> bool:
     Args:
         command: the interpreter's whole command line, `sys.orig_argv`.
     """
-    runs_verl = any(flag == "-m" and name.startswith("verl.") for flag, name in zip(command, command[1:], strict=False))
+    runs_verl = any(flag == "-m" and name.startswith("verl.") for flag, name in itertools.pairwise(command))
     return runs_verl or "hydra" in sys.modules or asks_for_us(command)
 
 

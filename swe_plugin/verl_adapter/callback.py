@@ -32,7 +32,7 @@ EXIT_BAD_CONFIGURATION = 2
 """Exit code of a run that was refused before Ray started."""
 
 
-class SweCallback(Callback):
+class SweCallback(Callback):  # type: ignore[misc]
     """Checks the configuration, makes the run directory and the demo, and prints the result at the end."""
 
     def __init__(self) -> None:

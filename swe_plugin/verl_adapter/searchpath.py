@@ -25,7 +25,7 @@ def recipes_directory() -> Path:
     for directory in (package / "_recipes", package.parent / "recipes"):
         if (directory / "plugin" / "swe.yaml").is_file():
             return directory
-    raise FileNotFoundError(f"no recipes at {package / '_recipes'} or {package.parent / 'recipes'}; reinstall swe-plugin")
+    raise FileNotFoundError(f"no recipes in {package} nor beside it; reinstall swe-plugin")
 
 
 def machine() -> str:
@@ -47,7 +47,7 @@ def chosen_device(arguments: list[str]) -> str:
     return machine()
 
 
-class RecipeSearchPath(SearchPathPlugin):
+class RecipeSearchPath(SearchPathPlugin):  # type: ignore[misc]
     """Adds `recipes_directory` after verl's own configuration."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:

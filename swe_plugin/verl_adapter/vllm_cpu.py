@@ -11,7 +11,7 @@ nothing happens unless the run is ours and on the CPU.
 from __future__ import annotations
 
 import os
-from types import ModuleType
+from typing import Any
 
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 
@@ -27,7 +27,7 @@ def register() -> None:
     when_imported("vllm.model_executor.layers.utils", _keep_weights)
 
 
-def _keep_weights(module: ModuleType) -> None:
+def _keep_weights(module: Any) -> None:
     import torch
 
     packed = module.dispatch_cpu_unquantized_gemm

@@ -51,7 +51,8 @@ def test_other_peoples_processes_load_no_more_than_the_entry_point(entry):
     done = python(
         f"import sys, swe_plugin.verl_adapter.{entry} as entry\n"
         "getattr(entry, 'register', lambda: None)()\n"
-        "print(*[m for m in sys.modules if m.split('.')[0] in ('hydra', 'omegaconf', 'torch', 'verl', 'vllm', 'psutil')])\n"
+        "heavy = ('hydra', 'omegaconf', 'torch', 'verl', 'vllm', 'psutil')\n"
+        "print(*[m for m in sys.modules if m.split('.')[0] in heavy])\n"
         "print(*sorted(m for m in sys.modules if m.startswith('swe_plugin.')))\n"
         "print([type(f) for f in sys.meta_path if type(f).__module__.startswith('swe_plugin')])"
     )

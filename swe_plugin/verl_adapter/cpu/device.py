@@ -22,6 +22,7 @@ class CpuIndex(str):
     __slots__ = ()
 
     def __new__(cls) -> CpuIndex:
+        """The one index."""
         return super().__new__(cls, "cpu")
 
     def __format__(self, _: str) -> str:

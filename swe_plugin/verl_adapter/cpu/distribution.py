@@ -34,11 +34,14 @@ class VllmFinder(DistributionFinder):
     """Answers for the one name ``vllm``; finds no modules."""
 
     def find_spec(self, *_: Any) -> None:
+        """No modules."""
         return None
 
     def find_distributions(
-        self, context: DistributionFinder.Context = DistributionFinder.Context()  # noqa: B008 - signature of the base
+        self,
+        context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008 - signature of the base
     ) -> Iterable[Distribution]:
+        """The distribution, if it is the one that is looked for."""
         return [_VllmDistribution()] if context.name == _NAME else []
 
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 __all__ = ["Patch", "package_source"]
 
@@ -40,7 +40,7 @@ class Patch:
     """The code in that module that does not work, or is needlessly slow, on a CPU."""
     why: str
     """What happens without the patch."""
-    apply: Callable[[ModuleType], None]
+    apply: Callable[[Any], None]
     """Changes the imported module."""
 
     def needed(self) -> bool:

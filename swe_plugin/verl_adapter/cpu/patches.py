@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
 from swe_plugin.verl_adapter.cpu.patch import Patch
@@ -11,13 +10,13 @@ from swe_plugin.verl_adapter.cpu.patch import Patch
 __all__ = ["PATCHES"]
 
 
-def _one_backend_per_device(module: ModuleType) -> None:
+def _one_backend_per_device(module: Any) -> None:
     module.initialize_global_process_group_ray = functools.partial(
         module.initialize_global_process_group_ray, backend="cpu:gloo"
     )
 
 
-def _no_pinned_memory(module: ModuleType) -> None:
+def _no_pinned_memory(module: Any) -> None:
     module.CPUOffloadPolicy = functools.partial(_unpinned, module.CPUOffloadPolicy)
 
 
@@ -25,7 +24,7 @@ def _unpinned(policy: type, *, pin_memory: bool = False) -> object:
     return policy(pin_memory=False)
 
 
-def _configured_attention(module: ModuleType) -> None:
+def _configured_attention(module: Any) -> None:
     from transformers import AutoModelForTokenClassification
 
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
@@ -37,7 +36,7 @@ def _configured_attention(module: ModuleType) -> None:
     module.load_valuehead_model = load_valuehead_model
 
 
-def _one_logsumexp(module: ModuleType) -> None:
+def _one_logsumexp(module: Any) -> None:
     import torch
 
     def logprobs_from_logits_v2(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import tarfile
 from pathlib import Path, PurePosixPath
+
+from swe_plugin.environments.sandbox.zygote.files import TRUSTED
 
 __all__ = ["receive_tree", "send_tree"]
 
@@ -28,12 +31,15 @@ def receive_tree(end: socket.socket, target: Path) -> None:
     Raises:
         PermissionError: an entry or a link would lead out of `target`.
     """
+    links: list[Path] = []
     try:
         with end.makefile("rb") as stream:
             if stream.peek(1):  # nothing came: the other side says why
                 with tarfile.open(fileobj=stream, mode="r|") as archive:
                     for member in archive:
                         _unpack(archive, member, target)
+                        links += [target / member.name] if member.issym() else []
+                _refuse_links(links, target.resolve())
     finally:
         _shutdown(end, socket.SHUT_RDWR)
 
@@ -60,7 +66,32 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> 
     member.name = member.name.removeprefix(f"{_TOP}/")
     if member.islnk():
         member.linkname = member.linkname.removeprefix(f"{_TOP}/")
-    try:
-        archive.extract(member, target, filter="data")
-    except tarfile.FilterError as error:
-        raise PermissionError(f"{target}: refused: {error}") from error
+    _refuse_escapes(member, target.resolve())
+    member.mode &= 0o755
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    archive.extract(member, target, **TRUSTED)
+
+
+def _refuse_links(links: list[Path], top: Path) -> None:
+    """Look again when everything is there: a link over links that came later may lead elsewhere than it did."""
+    for link in links:
+        if not link.resolve().is_relative_to(top):
+            link.unlink()
+            raise PermissionError(f"{top}: refused: {link.name} leads outside")
+
+
+def _refuse_escapes(member: tarfile.TarInfo, top: Path) -> None:
+    """Refuse what would be written, or would lead, outside `top`; symlinks unpacked before count as they lead.
+
+    Not left to `tarfile`'s filters, which Python 3.11 has from 3.11.4 on only.
+    """
+    places = [top / member.name]
+    if member.issym():
+        places.append(top / PurePosixPath(member.name).parent / member.linkname)
+    elif member.islnk():
+        places.append(top / member.linkname)
+    elif not (member.isreg() or member.isdir()):
+        raise PermissionError(f"{top}: refused: {member.name} is not a file, directory or link")
+    for place in places:
+        if not place.resolve().is_relative_to(top):
+            raise PermissionError(f"{top}: refused: {member.name} leads outside")

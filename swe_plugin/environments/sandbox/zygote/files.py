@@ -14,13 +14,17 @@ import stat
 import sys
 import tarfile
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["FAILED", "OPERATIONS", "READ_LIMIT"]
+__all__ = ["FAILED", "OPERATIONS", "READ_LIMIT", "TRUSTED"]
 
 FAILED = 74
 """Exit code (EX_IOERR of sysexits.h) that says: stderr holds an error as JSON."""
 READ_LIMIT = 64 << 20
 """Bytes of the largest file that `read_file` returns; larger ones go through `download`."""
+
+TRUSTED: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
+"""Arguments of `TarFile.extract` for entries that were checked or cannot do harm; before 3.11.4 there is no choice."""
 
 
 def read(path: str, mode: int) -> None:
@@ -55,7 +59,7 @@ def unpack(path: str, mode: int) -> None:
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
         for member in archive:
             member.uid, member.gid = os.getuid(), os.getgid()
-            archive.extract(member, parent, filter="fully_trusted")
+            archive.extract(member, parent, **TRUSTED)
     while sys.stdin.buffer.read(1 << 16):
         pass
 

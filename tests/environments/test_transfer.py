@@ -1,0 +1,56 @@
+"""Trees that come out of a sandbox: the archive is not trusted."""
+
+import io
+import os
+import socket
+import tarfile
+
+import pytest
+
+from swe_plugin.environments.sandbox.transfer import receive_tree
+
+
+def archive_of(*members):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, kind, link in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode = kind, link, 0o6777
+            archive.addfile(member)
+    return stream.getvalue()
+
+
+ROOT = ("item", tarfile.DIRTYPE, "")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [ROOT, ("item/../../evil", tarfile.REGTYPE, "")],
+        [ROOT, ("/evil", tarfile.DIRTYPE, ""), ("item//evil", tarfile.REGTYPE, "")],
+        [ROOT, ("item/a", tarfile.SYMTYPE, "."), ("item/a/../../evil", tarfile.REGTYPE, "")],
+        [ROOT, ("item/a", tarfile.LNKTYPE, "item/../../evil")],
+        [ROOT, ("item/a", tarfile.SYMTYPE, "d/.."), ("item/d", tarfile.SYMTYPE, ".")],
+        [ROOT, ("item/null", tarfile.CHRTYPE, "")],
+        [ROOT, ("item/pipe", tarfile.FIFOTYPE, "")],
+    ],
+)
+def test_forged_archives_are_refused(tmp_path, members):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(archive_of(*members))
+        ours.shutdown(socket.SHUT_WR)
+        with pytest.raises(PermissionError, match="refused"):
+            receive_tree(theirs, tmp_path / "target")
+    assert not (tmp_path / "evil").exists()
+    assert not (tmp_path / "target/a").is_symlink() or (tmp_path / "target/a").resolve() == tmp_path / "target"
+
+
+def test_special_bits_and_owners_are_not_taken_over(tmp_path):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(archive_of(ROOT, ("item/file", tarfile.REGTYPE, "")))
+        ours.shutdown(socket.SHUT_WR)
+        receive_tree(theirs, tmp_path / "target")
+    info = (tmp_path / "target/file").stat()
+    assert (info.st_mode & 0o7777, info.st_uid) == (0o755, os.getuid())

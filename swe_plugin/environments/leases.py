@@ -2,7 +2,7 @@
 
 A lease is a JSON file under ``<home>/leases/<host name>/`` that its owner keeps locked with ``flock``. The
 kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists.
-Processes are found by the lease id, which is part of their command line; mounts need no record because they
+Processes are found by the lease id, a word of their command line, or by working in a listed directory; mounts need no record because they
 live in mount namespaces only, and end with their processes.
 """
 
@@ -174,6 +174,7 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
         _remove_cgroup(Path(name), report)
     for name in record.get("directories", ()):
         if Path(name).exists():
+            report.processes += _kill(lambda name=name: _working_in(Path(name)), report)
             try:
                 shutil.rmtree(name)
                 report.directories += 1
@@ -188,6 +189,17 @@ def _marked(marker: str) -> list[int]:
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 if word in (entry / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _working_in(directory: Path) -> list[int]:
+    """Processes whose working directory is `directory` or below: what a killed builder had started there."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "cwd").readlink().is_relative_to(directory):
                     found.append(int(entry.name))
     return found
 

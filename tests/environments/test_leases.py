@@ -137,6 +137,20 @@ def test_an_abandoned_lease_is_cleaned_completely(own_home):
     assert reap().leases == []
 
 
+def test_a_process_that_still_works_in_a_leased_directory_is_ended_first(own_home):
+    lease = ResourceLease("test", directories=[own_home])
+    lease.directories[0].mkdir()
+    code = "import time; print('up', flush=True)\nwhile True: open('f', 'w').close(); time.sleep(0.001)"
+    directory = lease.directories[0]
+    with subprocess.Popen([sys.executable, "-c", code], cwd=directory, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        lease.abandon()
+        report = reap()
+        assert process.wait(5) == -signal.SIGKILL
+    assert (report.problems, report.processes) == ([], 1)
+    assert not directory.exists()
+
+
 def test_a_forked_child_does_not_keep_its_parents_lease(own_home):
     lease = ResourceLease("test")
     read_end, write_end = os.pipe()

@@ -118,7 +118,7 @@ class SandboxEnvironment(Environment):
             open_files=int(spec.options.get("open_files", 4096)),
             uid=_AGENT_ID,
             gid=_AGENT_ID,
-            cgroups=self._zygote.cgroups(self._number) if mode == "root" else {},
+            cgroups=self._zygote.cgroups(self._number),
             cgroup_version=self._zygote.hierarchy.version,
         )
 

@@ -43,6 +43,8 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
         return ""
     if reason == "this process is not root":
         return "none needed if mode user works; otherwise run as root"
+    if reason.startswith("root's processes"):
+        return "run as an ordinary user, for whom the kernel bounds them, or make the pids cgroup writable"
     if reason.startswith(("clone", "unshare")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
         if "No space left" in reason:
             return "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"

@@ -101,6 +101,8 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     """Build a trial sandbox; empty if it works, else the reason. Blocking."""
     if mode == "root" and os.geteuid() != 0:
         return "this process is not root"
+    if mode == "user" and os.geteuid() == 0 and "pids" not in zygote.hierarchy.parents:
+        return "root's processes are not bounded without the pids cgroup"
     layer = home() / "trial"
     (layer / "trial/dir").mkdir(parents=True, exist_ok=True)
     for name in ("trial/file", "trial/dir/inner"):
@@ -119,7 +121,7 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
         pids=16,
         cpus=1.0,
         output_bytes=1 << 16,
-        cgroups=zygote.cgroups(number) if mode == "root" else {},
+        cgroups=zygote.cgroups(number),
         cgroup_version=zygote.hierarchy.version,
         trial=True,
     )
@@ -153,14 +155,13 @@ def _converse(ours: socket.socket, plan: Plan) -> str:
 
 def _describe_limits(report: ProbeReport, zygote: ZygoteProcess) -> None:
     hierarchy = zygote.hierarchy
-    in_cgroups = report.mode == "root"
     for controller in CONTROLLERS:
-        held = in_cgroups and controller in hierarchy.parents
-        how = f"cgroup v{hierarchy.version}" if held else "not available in user mode"
-        if in_cgroups and not held:
-            how = hierarchy.reasons.get(controller, "missing")
+        held = controller in hierarchy.parents
+        how = f"cgroup v{hierarchy.version}" if held else hierarchy.reasons.get(controller, "missing")
         report.checks.append(Check(f"cgroup {controller}", held, how, "limits below say what is used instead"))
-        report.limits[controller] = f"cgroup v{hierarchy.version}" if held else _fallback(controller, in_cgroups)
+        report.limits[controller] = (
+            f"cgroup v{hierarchy.version}" if held else _fallback(controller, report.mode == "root")
+        )
     report.limits["disk"] = "tmpfs size and inodes"
     report.limits["open files"] = "rlimit"
     report.limits["output"] = "supervisor"
@@ -170,6 +171,8 @@ def _describe_limits(report: ProbeReport, zygote: ZygoteProcess) -> None:
 def _fallback(controller: str, as_root: bool) -> str:
     return {
         "memory": "RLIMIT_DATA per process, watchdog over all (5 looks a second)",
-        "pids": "watchdog" if as_root else "RLIMIT_NPROC in the sandbox's user namespace, watchdog",
+        "pids": "RLIMIT_NPROC over all sandboxes of the node, watchdog"
+        if as_root
+        else "RLIMIT_NPROC in the sandbox's user namespace, watchdog",
         "cpu": "not held: a sandbox may use every core",
     }[controller]

@@ -16,6 +16,8 @@ __all__ = ["become_agent", "execute", "keep_descriptors"]
 _ABOVE = 256
 """Descriptors below it may be targets."""
 _ALL = 1 << 20
+_SHARED_PROCESSES = 4096
+"""Bound of all sandboxes together where nothing else bounds them, so that a fork bomb cannot take the node."""
 _HANDLED = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),  # ignored by the supervisor
     *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # by Python and the zygote
@@ -66,8 +68,9 @@ def _set_limits(plan: Plan) -> None:
     }
     if "memory" not in plan.cgroups:
         limits[resource.RLIMIT_DATA] = plan.memory_bytes
-    if "pids" not in plan.cgroups and plan.user_namespace:
-        limits[resource.RLIMIT_NPROC] = plan.pids  # counted per user namespace since Linux 5.14
+    if "pids" not in plan.cgroups:
+        # Counted per user namespace since Linux 5.14; without one, all sandboxes of this node share one count.
+        limits[resource.RLIMIT_NPROC] = plan.pids if plan.user_namespace else _SHARED_PROCESSES
     for what, value in limits.items():
         hard = resource.getrlimit(what)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

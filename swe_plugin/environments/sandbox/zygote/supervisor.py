@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from swe_plugin.environments.sandbox.zygote import confine, files
-from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.jobs import Job, drain, read_some, spawn
+from swe_plugin.environments.sandbox.zygote.link import OwnerGone, OwnerLink
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.session import ARGV, SETUP, STATUS_FD, Session
 from swe_plugin.environments.sandbox.zygote.watchdog import Watchdog
@@ -23,10 +23,6 @@ __all__ = ["Supervisor"]
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _SETUP_TIMEOUT_S = 30.0
-
-
-class OwnerGone(Exception):
-    """The owner closed the socket; the sandbox ends."""
 
 
 class Supervisor:
@@ -39,11 +35,9 @@ class Supervisor:
     """
 
     def __init__(self, channel: socket.socket, plan: Plan, cgroup_fds: list[int]) -> None:
-        self._channel, self._plan, self._cgroup_fds = channel, plan, cgroup_fds
+        self._plan, self._cgroup_fds = plan, cgroup_fds
         self._selector = selectors.DefaultSelector()
-        self._decoder = Decoder()
-        self._outbox: deque[memoryview] = deque()
-        self._passed: deque[int] = deque()
+        self._owner = OwnerLink(channel, self._selector, self._on_request)
         self._jobs: dict[int, Job] = {}
         self._session = Session(plan.output_bytes)
         self._session.cwd = plan.workdir
@@ -67,9 +61,7 @@ class Supervisor:
         wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._channel.setblocking(False)
         self._selector.register(wake, _READ, lambda _: self._woken(wake))
-        self._selector.register(self._channel, _READ, self._on_channel)
         self._terminal = os.openpty()
         self._open_session(first)
         with contextlib.suppress(OwnerGone):
@@ -80,45 +72,13 @@ class Supervisor:
                 self._reap()
                 self._check_deadlines()
 
-    # The owner's socket
-
-    def _on_channel(self, mask: int) -> None:
-        if mask & _WRITE:
-            self._flush()
-        if mask & _READ:
-            try:
-                data, fds, _, _ = socket.recv_fds(self._channel, 1 << 18, 4)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise OwnerGone from error
-            self._passed.extend(fds)
-            if not data:
-                raise OwnerGone
-            for header, payload in self._decoder.feed(data):
-                self._operations[header["op"]](header, payload)
-
-    def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        self._outbox.append(memoryview(encode(header, payload)))
-        self._flush()
-
-    def _flush(self) -> None:
-        while self._outbox:
-            try:
-                sent = self._channel.send(self._outbox[0])
-            except BlockingIOError:
-                break
-            except OSError as error:
-                raise OwnerGone from error
-            self._outbox[0] = self._outbox[0][sent:]
-            if not self._outbox[0]:
-                self._outbox.popleft()
-        self._selector.modify(self._channel, _READ | (_WRITE if self._outbox else 0), self._on_channel)
-
     # Requests
 
+    def _on_request(self, header: dict[str, Any], payload: bytes) -> None:
+        self._operations[header["op"]](header, payload)
+
     def _ping(self, header: dict[str, Any], _: bytes) -> None:
-        self._send({"id": header["id"]})
+        self._owner.send({"id": header["id"]})
 
     def _cancel(self, header: dict[str, Any], _: bytes) -> None:
         target = header["target"]
@@ -130,7 +90,7 @@ class Supervisor:
                 job.kill()
         busy = self._session.request == target or any(job.request == target for job in self._jobs.values())
         if not busy:
-            self._send({"id": target, "cancelled": True})
+            self._owner.send({"id": target, "cancelled": True})
 
     def _shell(self, header: dict[str, Any], _: bytes) -> None:
         self._waiting.append((header["id"], header["script"], header["timeout_s"]))
@@ -157,7 +117,7 @@ class Supervisor:
             os.chdir(self._plan.workdir)
             files.run(header["kind"], header["path"], header["mode"])
 
-        stream = self._passed.popleft() if header["stream"] else -1
+        stream = self._owner.passed.popleft() if header["stream"] else -1
         job = Job(header["id"], content, files.READ_LIMIT * 2, header["timeout_s"])
         self._start_job(job, child, stream)
 
@@ -173,7 +133,7 @@ class Supervisor:
             job.pid = spawn(lambda: self._child(ends, child))
         except OSError as error:
             job.stderr.add(f"cannot start a process: {error.strerror}\n".encode())
-            self._send(*job.result(126 << 8))
+            self._owner.send(*job.result(126 << 8))
             for fd in (out_r, err_r, in_w):
                 os.close(fd)
             return
@@ -226,7 +186,7 @@ class Supervisor:
             self._close(fd)
         del self._jobs[job.pid]
         header, payload = job.result(status)
-        self._send(header, payload)
+        self._owner.send(header, payload)
 
     # The session
 
@@ -291,7 +251,7 @@ class Supervisor:
     def _answer_session(self, code: int) -> None:
         header, payload = self._session.finish(code)
         if header["id"] != SETUP:
-            self._send(header, payload)
+            self._owner.send(header, payload)
         if self._session.needs_sync():
             self._session.sync()
             self._send_to_session()
@@ -308,14 +268,14 @@ class Supervisor:
             if never_ready:
                 self._bash_fails(header["id"], f"bash does not start (exit code {code}): {payload[-2000:]!r}")
             elif header["id"] != SETUP:
-                self._send(header, payload)
+                self._owner.send(header, payload)
         for fd in descriptors:
             self._close(fd)
         self._next_script()
 
     def _bash_fails(self, request: int, reason: str) -> None:
         for number in {request, *(item[0] for item in self._waiting)} - {SETUP}:
-            self._send({"id": number, "error": reason})
+            self._owner.send({"id": number, "error": reason})
         self._waiting.clear()
 
     # Time and children

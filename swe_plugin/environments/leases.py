@@ -2,8 +2,8 @@
 
 A lease is a JSON file under ``<home>/leases/<host name>/`` that its owner keeps locked with ``flock``. The
 kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists.
-Processes are found by the lease id, a word of their command line, or by working in a listed directory; mounts need no record because they
-live in mount namespaces only, and end with their processes.
+Processes are found by the lease id, a word of their command line, or by working in a listed directory. Mounts
+need no record: they live in mount namespaces only, and end with their processes.
 """
 
 from __future__ import annotations

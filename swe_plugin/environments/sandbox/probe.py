@@ -157,11 +157,10 @@ def _describe_limits(report: ProbeReport, zygote: ZygoteProcess) -> None:
     hierarchy = zygote.hierarchy
     for controller in CONTROLLERS:
         held = controller in hierarchy.parents
-        how = f"cgroup v{hierarchy.version}" if held else hierarchy.reasons.get(controller, "missing")
-        report.checks.append(Check(f"cgroup {controller}", held, how, "limits below say what is used instead"))
-        report.limits[controller] = (
-            f"cgroup v{hierarchy.version}" if held else _fallback(controller, report.mode == "root")
-        )
+        how = f"cgroup v{hierarchy.version}"
+        reason = how if held else hierarchy.reasons.get(controller, "missing")
+        report.checks.append(Check(f"cgroup {controller}", held, reason, "limits below say what is used instead"))
+        report.limits[controller] = how if held else _fallback(controller, report.mode == "root")
     report.limits["disk"] = "tmpfs size and inodes"
     report.limits["open files"] = "rlimit"
     report.limits["output"] = "supervisor"
@@ -169,10 +168,9 @@ def _describe_limits(report: ProbeReport, zygote: ZygoteProcess) -> None:
 
 
 def _fallback(controller: str, as_root: bool) -> str:
+    counted = "over all sandboxes of the node" if as_root else "in the sandbox's user namespace"
     return {
         "memory": "RLIMIT_DATA per process, watchdog over all (5 looks a second)",
-        "pids": "RLIMIT_NPROC over all sandboxes of the node, watchdog"
-        if as_root
-        else "RLIMIT_NPROC in the sandbox's user namespace, watchdog",
+        "pids": f"RLIMIT_NPROC {counted}, watchdog",
         "cpu": "not held: a sandbox may use every core",
     }[controller]

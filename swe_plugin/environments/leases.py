@@ -31,6 +31,7 @@ __all__ = ["ReapReport", "ResourceLease", "lease_directory", "reap"]
 logger = logging.getLogger(__name__)
 
 _KILL_WAIT_S = 5.0
+_ATTEMPTS = 50
 _held: weakref.WeakSet[ResourceLease] = weakref.WeakSet()
 
 
@@ -211,10 +212,13 @@ def _members(cgroup: Path) -> list[int]:
 
 
 def _kill(find: Any, report: ReapReport) -> int:
-    """SIGKILL what `find` lists until it lists nothing; returns how many there were."""
+    """SIGKILL what `find` lists until it lists nothing twice; returns how many there were.
+
+    Twice, because a listing of /proc can miss a process that was forked meanwhile under a smaller number.
+    """
     seen: set[int] = set()
     deadline = time.monotonic() + _KILL_WAIT_S
-    while pids := find():
+    while pids := find() or find():
         seen.update(pids)
         for pid in pids:
             try:
@@ -232,21 +236,21 @@ def _kill(find: Any, report: ReapReport) -> int:
 
 
 def _remove_cgroup(top: Path, report: ReapReport) -> None:
-    if not top.is_dir():
-        return
-    for path in _deepest_first(top):
-        report.processes += _kill(lambda path=path: _members(path), report)
-        for attempt in range(50):
+    problem = ""
+    for _ in range(_ATTEMPTS):
+        if not top.is_dir():
+            return
+        for path in _deepest_first(top):
+            report.processes += _kill(lambda path=path: _members(path), report)
             try:
                 path.rmdir()
                 report.cgroups += 1
-                break
             except FileNotFoundError:
-                break
+                continue
             except OSError as error:  # EBUSY while the last member is being torn down
-                if attempt == 49:
-                    report.problems.append(f"{path}: {error}")
-                time.sleep(0.01)
+                problem = f"{path}: {error}"
+        time.sleep(0.01)
+    report.problems.append(problem)
 
 
 def _deepest_first(top: Path) -> Sequence[Path]:

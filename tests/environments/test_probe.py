@@ -10,7 +10,7 @@ import pytest
 
 import swe_plugin
 from swe_plugin.environments.sandbox.explain import explain
-from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy
+from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy, find_candidates
 from swe_plugin.environments.sandbox.probe import MODES, probe
 
 ORDINARY = 54321
@@ -57,17 +57,22 @@ def test_settings_that_forbid_user_namespaces_are_named(tmp_path, path, value, w
     assert "SYS_ADMIN" in explain("root", "clone: Operation not permitted", root=tmp_path)
 
 
+def detect(mounts, own):
+    return detect_hierarchy(find_candidates(mounts, own), "swe-test")
+
+
 def test_cgroup_version_2_is_found(tmp_path):
     mount = tmp_path / "cg"
     (mount / "mine").mkdir(parents=True)
     (mount / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    (mount / "mine/cgroup.subtree_control").write_text("cpu memory pids\n")
-    found = detect_hierarchy(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
+    control = mount / "mine/cgroup.subtree_control"
+    control.write_text("cpu memory pids\n")
+    found = detect(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
     assert (found.version, found.reasons) == (2, {})
     assert set(found.parents.values()) == {mount / "mine"}
-    (mount / "mine/cgroup.subtree_control").write_text("")
-    found = detect_hierarchy(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
-    assert (mount / "mine/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    control.write_text("")
+    detect(f"1 2 0:1 / {mount} rw - cgroup2 cgroup2 rw\n", "0::/mine\n")
+    assert control.read_text() == "+cpu +memory +pids"
 
 
 def test_cgroup_version_1_and_missing_controllers_are_found(tmp_path):
@@ -75,9 +80,10 @@ def test_cgroup_version_1_and_missing_controllers_are_found(tmp_path):
     (tmp_path / "cpu,cpuacct").mkdir()
     mounts = f"1 2 0:1 / {tmp_path}/memory rw - cgroup cgroup rw,memory\n"
     mounts += f"1 2 0:1 / {tmp_path}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-    found = detect_hierarchy(mounts, "4:memory:/own\n3:cpu,cpuacct:/gone\n")
+    found = detect(mounts, "4:memory:/own\n3:cpu,cpuacct:/gone\n")
     assert found.parents == {"memory": tmp_path / "memory/own", "cpu": tmp_path / "cpu,cpuacct"}
     assert found.reasons == {"pids": "the controller is not mounted"}
+    assert not list(tmp_path.rglob("swe-test"))
 
 
 SCRIPT = """

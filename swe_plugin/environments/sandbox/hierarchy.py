@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["CONTROLLERS", "Hierarchy", "detect_hierarchy"]
+__all__ = ["CONTROLLERS", "Candidates", "Hierarchy", "detect_hierarchy", "find_candidates"]
 
 CONTROLLERS = ("memory", "pids", "cpu")
 
@@ -27,8 +26,18 @@ class Hierarchy:
     reasons: dict[str, str] = field(default_factory=dict)
 
 
-def detect_hierarchy(mountinfo: str | None = None, own: str | None = None) -> Hierarchy:
-    """Look for version 2 first, then for version 1 controllers; each is tried by making a group.
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Directories in which groups might be made, best first, before any is tried."""
+
+    version: int
+    parents: dict[str, tuple[Path, ...]]
+
+
+def find_candidates(mountinfo: str | None = None, own: str | None = None) -> Candidates:
+    """Below this process's own group, so that its limits go on counting; else at the top of the hierarchy.
+
+    Version 2 if it has all controllers, else version 1.
 
     Args:
         mountinfo: content of ``/proc/self/mountinfo``; read if not given (tests give it).
@@ -37,40 +46,30 @@ def detect_hierarchy(mountinfo: str | None = None, own: str | None = None) -> Hi
     mountinfo = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
     own = Path("/proc/self/cgroup").read_text() if own is None else own
     unified, legacy = _mounts(mountinfo)
-    paths = {
-        name: path for line in own.splitlines() for _, names, path in [line.split(":", 2)] for name in names.split(",")
-    }
+    fields = [line.split(":", 2) for line in own.splitlines()]
+    paths = {name: path.lstrip("/") for _, names, path in fields for name in names.split(",")}
     if unified is not None and set(CONTROLLERS) <= set(_words(unified / "cgroup.controllers")):
-        return _version_2(unified, paths.get("", "/"))
-    return _version_1(legacy, paths)
+        return Candidates(2, dict.fromkeys(CONTROLLERS, (unified / paths.get("", ""), unified)))
+    return Candidates(1, {name: (mount / paths.get(name, ""), mount) for name, mount in legacy.items()})
 
 
-def _version_1(mounts: dict[str, Path], paths: dict[str, str]) -> Hierarchy:
-    found = Hierarchy(1)
-    for name in CONTROLLERS:
-        if name not in mounts:
-            found.reasons[name] = "the controller is not mounted"
-            continue
-        nested = mounts[name] / paths.get(name, "/").lstrip("/")
-        problem = "no directory"
-        for parent in (nested, mounts[name]):
-            if not (problem := _try_group(parent)):
-                found.parents[name] = parent
+def detect_hierarchy(candidates: Candidates, name: str) -> Hierarchy:
+    """Try each candidate by making, and removing, a group called `name`.
+
+    Args:
+        candidates: from `find_candidates`.
+        name: of a lease that lists all candidates.
+    """
+    found = Hierarchy(candidates.version)
+    for controller in CONTROLLERS:
+        found.reasons[controller] = "the controller is not mounted"
+        for parent in candidates.parents.get(controller, ()):
+            problem = (_enable(parent) if candidates.version == 2 else "") or _try_group(parent / name)
+            if not problem:
+                found.parents[controller] = parent
+                del found.reasons[controller]
                 break
-        else:
-            found.reasons[name] = problem
-    return found
-
-
-def _version_2(mount: Path, path: str) -> Hierarchy:
-    found = Hierarchy(2)
-    problem = ""
-    for parent in (mount / path.lstrip("/"), mount):
-        problem = _enable(parent) or _try_group(parent)
-        if not problem:
-            found.parents.update(dict.fromkeys(CONTROLLERS, parent))
-            return found
-    found.reasons.update(dict.fromkeys(CONTROLLERS, problem))
+            found.reasons[controller] = problem
     return found
 
 
@@ -85,13 +84,12 @@ def _enable(parent: Path) -> str:
     return ""
 
 
-def _try_group(parent: Path) -> str:
-    trial = parent / f"swe-probe-{os.getpid()}"
+def _try_group(trial: Path) -> str:
     try:
         trial.mkdir()
         trial.rmdir()
     except OSError as error:
-        return f"cannot make a group in {parent}: {error.strerror}"
+        return f"cannot make a group in {trial.parent}: {error.strerror}"
     return ""
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from swe_plugin.environments.home import home
 from swe_plugin.environments.leases import ResourceLease, reap
 from swe_plugin.environments.sandbox import zygote
-from swe_plugin.environments.sandbox.hierarchy import Hierarchy, detect_hierarchy
+from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy, find_candidates
 from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["ZygoteProcess", "close_zygote", "current_zygote"]
@@ -35,13 +35,13 @@ class ZygoteProcess:
         mount_point: an empty directory that sandboxes mount over, each in its own namespace.
     """
 
-    def __init__(self, *, with_cgroups: bool = True) -> None:
-        self.hierarchy = detect_hierarchy() if with_cgroups else Hierarchy()
+    def __init__(self) -> None:
+        candidates = find_candidates()
+        self.lease = ResourceLease("zygote", cgroups={path for paths in candidates.parents.values() for path in paths})
+        self.hierarchy = detect_hierarchy(candidates, self.lease.id)
         self.mount_point = home() / "mnt"
         self.mount_point.mkdir(exist_ok=True)
-        parents = self.hierarchy.parents
-        self.lease = ResourceLease("zygote", cgroups=set(parents.values()))
-        self._groups = {name: parent / self.lease.id for name, parent in parents.items()}
+        self._groups = {name: parent / self.lease.id for name, parent in self.hierarchy.parents.items()}
         self._numbers = itertools.count(1)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)

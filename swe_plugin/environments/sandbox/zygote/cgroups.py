@@ -37,7 +37,8 @@ def create(groups: dict[str, str], version: int, *, memory_bytes: int, pids: int
         OSError: a directory cannot be made or a limit cannot be set.
     """
     for controller, path in groups.items():
-        os.makedirs(path, exist_ok=True)
+        if not os.path.isdir(path):  # version 2: all controllers share one
+            os.mkdir(path)  # never its parent, which is gone if the reaper was here
         for name, value in limit_files(version, controller, memory_bytes=memory_bytes, pids=pids, cpus=cpus).items():
             file = os.path.join(path, name.removeprefix("?"))
             if name.startswith("?") and not os.path.exists(file):

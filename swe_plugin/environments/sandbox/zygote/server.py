@@ -64,9 +64,9 @@ class _Zygote:
                         _kill(sandbox.pid)
             self._reap()
             self._dying = [sandbox for sandbox in self._dying if not self._gone(sandbox)]
-        for path in set(self._groups.values()):
-            with contextlib.suppress(OSError):
-                os.rmdir(path)
+        deadline = time.monotonic() + _GIVE_UP_S
+        while not cgroups.remove(self._groups) and time.monotonic() < deadline:
+            time.sleep(_RETRY_S)
 
     def _receive(self) -> bool:
         try:

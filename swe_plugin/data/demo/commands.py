@@ -11,8 +11,8 @@ from swe_plugin.data.demo.behaviours import BEHAVIOURS
 
 __all__ = ["FIXES", "LOOK", "MENU", "SUBMIT", "fix", "fixed_expression"]
 
-LOOK = "cat *.py"
-"""Shows the repository's only module."""
+LOOK = "head -3 *.py"
+"""Shows the function under repair."""
 SUBMIT = "submit"
 """Hands in; never reaches a shell."""
 _FIX = re.compile(r"sed -i '3s/return\.\*/return (?P<expression>[^/'\n&\\]+)/' \*\.py")

@@ -46,7 +46,7 @@ class SimulatedEpisode:
         self.turns += 1
         self.done = command == SUBMIT or self.turns >= self.max_turns
         if command == LOOK:
-            return ExecResult("".join(self._lines))
+            return ExecResult("".join(self._lines[:3]))
         expression = fixed_expression(command) if command else None
         if expression is not None:
             self._lines[2] = f"    return {expression}\n"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from swe_plugin.data.demo import FIXES, LOOK, MENU, SUBMIT, SimulatedEpisode
 from swe_plugin.types import Task
-from swe_plugin.verl_adapter.demo.episodes import Conversation
+from swe_plugin.verl_adapter.demo.sampling import run_episodes
 
 __all__ = ["blind_rate", "model_rate", "random_policy_rate"]
 
@@ -52,20 +50,7 @@ def _resolves(task: Task, command: str) -> bool:
     return episode.resolved
 
 
-def model_rate(model: Any, tokenizer: Any, tasks: Sequence[Task], max_turns: int, *, max_turn_tokens: int) -> float:
+def model_rate(model: Any, tokenizer: Any, tasks: Sequence[Task], *, max_turns: int, max_turn_tokens: int) -> float:
     """Resolved rate of a model that samples at temperature 1, in simulated episodes."""
-    resolved = 0
-    for task in tasks:
-        conversation = Conversation(tokenizer, SimulatedEpisode(task, max_turns))
-        while not conversation.episode.done:
-            prompt = torch.tensor([conversation.ids])
-            output = model.generate(
-                prompt,
-                attention_mask=torch.ones_like(prompt),
-                do_sample=True,
-                top_k=0,
-                max_new_tokens=max_turn_tokens,
-            )
-            conversation.reply(output[0, prompt.shape[1] :].tolist())
-        resolved += conversation.episode.resolved
-    return resolved / len(tasks)
+    episodes = run_episodes(model, tokenizer, tasks, max_turns=max_turns, max_turn_tokens=max_turn_tokens)
+    return sum(conversation.episode.resolved for conversation in episodes) / len(tasks)

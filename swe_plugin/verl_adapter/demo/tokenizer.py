@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 __all__ = ["CHAT_TEMPLATE", "END", "PAD", "START", "VOCABULARY", "build_tokenizer"]
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
-VOCABULARY = 448
+VOCABULARY = 512
 """Upper limit of token ids, specials included; a multiple of 64, which vLLM pads embeddings to."""
 
 CHAT_TEMPLATE = (
@@ -20,7 +20,8 @@ CHAT_TEMPLATE = (
 """Plain ChatML: nothing is injected, trimmed or rewritten, so every conversation extends its own prefix."""
 
 _SPLIT = (
-    r"""```bash\n|\n```|sed -i '\d+s/return\.\*/return|/' \*\.py|cat \*\.py| ?(?:min|max)\(a, b\)"""
+    r"""```bash\n|\n```(?:bash\n)?|sed -i '\d+s/return\.\*/return|/' \*\.py|head -3 \*\.py"""
+    r"""| a (?:[-+*<>]|==) b| (?:min|max)\(a, b\)"""
     r"""| //|\n {4}(?=\S)| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}`/']+|['`/]|\s+(?!\S)|\s+"""
 )
 """Words as in GPT-2, except that the fixed parts of a command are one word each: an answer has 4 to 8 tokens."""

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from swe_plugin.data.demo import BEHAVIOURS, FIXES, LOOK, SUBMIT, SimulatedEpisode, split_tasks
 from swe_plugin.types import Task
-from swe_plugin.verl_adapter.demo.episodes import Conversation, answer, first_messages, quote, render
+from swe_plugin.verl_adapter.demo.episodes import Conversation, answer, first_messages, prompts, quote
 from swe_plugin.verl_adapter.demo.tokenizer import VOCABULARY
 
 __all__ = ["build_model", "corpus", "random_command", "warm_start"]
@@ -39,27 +39,34 @@ def corpus(seed: int) -> list[str]:
     for task in split_tasks(seed)[0]:
         texts += [message["content"] for message in first_messages(task)]
         texts += [answer(command) for command in (LOOK, *FIXES, SUBMIT)]
+        texts += [answer(FIXES[0], behaviour.phrase) for behaviour in BEHAVIOURS]
         texts += [text for path, text in task.image.files.items() if path.endswith(".py")]
-    texts += [f" {behaviour.phrase}." for behaviour in BEHAVIOURS] * 100
-    return [*texts, *["system\n", "user\n", "assistant\n", "done", render("format_error", task=None)] * 100]
+    texts += [f"Return {behaviour.phrase}." for behaviour in BEHAVIOURS] * 100
+    return [
+        *texts,
+        *["system\n", "user\n", "assistant\n", "done", prompts().format_error(split_tasks(seed)[0][0], "")] * 100,
+    ]
 
 
 def build_model(tokenizer: Any, seed: int) -> LlamaForCausalLM:
-    """A randomly initialised Llama of about 0.6 million parameters (3 layers x 128, 2 heads of 64).
+    """A randomly initialised Llama of about half a million parameters (2 layers x 128, 2 heads of 64).
 
-    Heads of 64 because vLLM's CPU attention rejects 16.
+    Heads of 64 because vLLM's CPU attention rejects 16. Weights are drawn four times wider than usual: with the
+    usual 0.02 a word in the file hardly shows in the hidden state where the edit is chosen, and learning from
+    rewards drifts to one edit for all tasks before it finds the connection.
     """
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=128,
         intermediate_size=384,
-        num_hidden_layers=3,
+        num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
         head_dim=64,
         max_position_embeddings=512,
         tie_word_embeddings=True,
+        initializer_range=0.08,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
@@ -77,14 +84,14 @@ def _episodes(tokenizer: Any, seed: int) -> Iterator[Conversation]:
         conversation = Conversation(tokenizer, SimulatedEpisode(rng.choice(tasks), MAX_TURNS))
         while not conversation.episode.done:
             command = random_command(rng, conversation.episode.turns)
-            thought = quote(conversation.output) if command in FIXES else ""
+            thought = quote(conversation.observation) if command in FIXES else ""
             ids = tokenizer.encode(answer(command, thought), add_special_tokens=False)
             conversation.reply([*ids, end])
         yield conversation
 
 
 def warm_start(
-    model: LlamaForCausalLM, tokenizer: Any, *, seed: int, steps: int = 120, batch: int = 32, lr: float = 3e-3
+    model: LlamaForCausalLM, tokenizer: Any, *, seed: int, steps: int = 120, batch: int = 32, lr: float = 1e-3
 ) -> float:
     """Supervised steps on random valid commands; loss on the agent's tokens only.
 

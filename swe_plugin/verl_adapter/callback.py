@@ -7,6 +7,8 @@ after it. Hydra turns every ``Exception`` of a callback into a warning and goes 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import sys
@@ -15,11 +17,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from swe_plugin.config import SweConfig, load_config
+from swe_plugin.environments.leases import reap
 from swe_plugin.errors import SwePluginError
 from swe_plugin.plugins import load_plugins
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
@@ -42,6 +46,7 @@ class SweCallback(Callback):  # type: ignore[misc]
         """Prepare the run, or end the process with one line that says what to change."""
         try:
             self._run = prepare(config)
+            atexit.register(leave_nothing)
         except SwePluginError as error:
             sys.stderr.write(f"swe-plugin: {error}\n")
             raise SystemExit(EXIT_BAD_CONFIGURATION) from error
@@ -76,6 +81,7 @@ def prepare(config: DictConfig) -> Path:
     _activate_device(config)
     with flag_override(config, ["struct", "readonly"], False):
         run = claim(Path(section.output.dir), section.output.run, datetime.now())
+        sys.stderr.write(f"swe-plugin: the run is in {run}\n")
         config.swe.output.dir, config.swe.output.run = str(run.parent), run.name
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
@@ -85,6 +91,27 @@ def prepare(config: DictConfig) -> Path:
             _prepare_demo(config, section, run)
     _write_resolved(config, run / "config.yaml")
     return run
+
+
+def leave_nothing(patience_s: float = 10.0) -> None:
+    """Stop Ray's processes and remove what the sandboxes of this node had; runs at the end of the driver.
+
+    Ray kills its workers, so they cannot do it themselves. What another node holds is removed there by the
+    next start.
+
+    Args:
+        patience_s: how long what this process started may take to end by itself.
+    """
+    import ray
+
+    started = psutil.Process().children(recursive=True)
+    ray.shutdown()
+    _, alive = psutil.wait_procs(started, timeout=patience_s)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=patience_s)
+    reap()
 
 
 def _check_names(section: SweConfig) -> None:
@@ -110,7 +137,7 @@ def _prepare_demo(config: DictConfig, section: SweConfig, run: Path) -> None:
     """Make the demo's model and data, and point verl at them where the user has not."""
     from swe_plugin.verl_adapter.demo_model import prepare_demo
 
-    sys.stderr.write("swe-plugin: the demo's tasks and model are made on first use, about a minute\n")
+    sys.stderr.write("swe-plugin: making the demo's tasks and model (a minute or two the first time)\n")
     demo = prepare_demo(section.demo)
     (run / "baselines.json").write_text(json.dumps(demo.baselines, indent=1), encoding="utf-8")
     for key, path in {

@@ -1,0 +1,159 @@
+"""Real runs of ``python -m verl.trainer.main_ppo +plugin=swe``: verl, Ray, vLLM, FSDP2, sandboxes, nothing replaced.
+
+Three start-ups of verl. Each run is followed by a look for what it left behind.
+"""
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+
+from swe_plugin.verl_adapter.demo_model import default_cache
+
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
+
+SMALL = (
+    "data.train_batch_size=4",
+    "data.val_max_samples=4",
+    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.actor.ppo_epochs=2",
+    "trainer.v1.sampler.sampler_kwargs.breaker_failures=8",
+)
+MARK = "SWE_PLUGIN_TEST_RUN"
+
+
+class Run:
+    """One run of verl in a session of its own, its descendants recognisable by their environment."""
+
+    def __init__(self, home: Path, recipe: str, *words: str):
+        self.directory, self.mark = home / "outputs", uuid.uuid4().hex
+        self.log = home / f"{self.mark}.log"
+        command = [sys.executable, "-m", "verl.trainer.main_ppo", f"+plugin={recipe}"]
+        command += [f"swe.output.dir={self.directory}", *SMALL, *words]
+        environment = os.environ | {"SWE_PLUGIN_HOME": str(home), "PYTHONUNBUFFERED": "1", MARK: self.mark}
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=output, start_new_session=True, cwd=home
+            )
+
+    def wait(self, timeout_s: float = 900.0) -> int:
+        return self.process.wait(timeout_s)
+
+    def wait_for(self, condition, timeout_s: float = 900.0) -> None:
+        end = time.monotonic() + timeout_s
+        while not condition():
+            assert self.process.poll() is None, self.tail()
+            assert time.monotonic() < end, self.tail()
+            time.sleep(0.5)
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that this run started and that still lives."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-6000:]
+
+    def end(self) -> None:
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """State of these runs alone, but the demo's model as it is cached on this machine."""
+    home = tmp_path_factory.mktemp("home")
+    (default_cache() / "demo").mkdir(parents=True, exist_ok=True)
+    (home / "demo").symlink_to(default_cache() / "demo")
+    return home
+
+
+@pytest.fixture
+def start(home):
+    runs = []
+
+    def start(recipe, *words):
+        runs.append(Run(home, recipe, *words))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.end()
+
+
+def steps(directory: Path, name: str = "metrics.jsonl") -> dict[int, dict]:
+    lines = (directory / name).read_text().splitlines() if (directory / name).exists() else []
+    return {line["step"]: line["data"] for line in map(json.loads, lines)}
+
+
+def assert_nothing_is_left(run: Run, home: Path, patience_s: float = 30.0) -> None:
+    end = time.monotonic() + patience_s
+    while (left := run.processes()) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert not left, [process.cmdline() for process in left]
+    assert not list(home.glob("leases/*/*.json"))
+
+
+def test_grpo_trains_on_real_sandboxes_and_leaves_the_evidence(start, home):
+    run = start("swe", "trainer.total_training_steps=2", "trainer.save_freq=2", "swe.output.run=grpo")
+    assert run.wait() == 0, run.tail()
+    directory = run.directory / "grpo"
+    by_step = steps(directory)
+    assert sorted(by_step) == [0, 1, 2]
+    for step in (1, 2):
+        values = by_step[step]
+        assert values["training/rollout_actor_probs_pearson_corr"] >= 0.99
+        assert values["critic/score/mean"] == values["swe/resolved"]
+        assert values["swe/failed_total"] == 0
+        assert values["swe/rows/real_total"] == 16
+        assert math.isfinite(values["actor/grad_norm"])
+        rollouts = list((directory / f"step_{step}" / "train").glob("*@*/trajectory.json"))
+        assert len(rollouts) == 16
+    held_out = "val-core/swe_demo/acc/mean@1"
+    assert 0 <= by_step[0][held_out] <= 1
+    assert 0 <= by_step[2][held_out] <= 1
+    assert (directory / "config.yaml").is_file()
+    assert (directory / "checkpoints" / "latest_checkpointed_iteration.txt").read_text() == "2"
+    assert "held-out" in run.tail()
+    assert_nothing_is_left(run, home)
+
+
+def test_a_named_run_resumes_and_ctrl_c_leaves_nothing(start, home):
+    directory = home / "outputs" / "grpo"
+    if not (directory / "checkpoints").is_dir():
+        pytest.skip("needs the checkpoint of the test before")
+    run = start("swe", "trainer.total_training_steps=500", "swe.output.run=grpo", "trainer.val_before_train=false")
+    run.wait_for(lambda: steps(directory, "metrics-2.jsonl"))
+    assert min(steps(directory, "metrics-2.jsonl")) == 3
+    assert sorted(steps(directory)) == [0, 1, 2]
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(90) != 0
+    assert_nothing_is_left(run, home)
+
+
+def test_ppo_returns_are_the_rewards(start, home):
+    run = start("swe/demo_ppo", "trainer.total_training_steps=2", "trainer.val_before_train=false")
+    assert run.wait() == 0, run.tail()
+    (directory,) = [path for path in run.directory.iterdir() if path.name != "grpo"]
+    for values in steps(directory).values():
+        assert values["training/rollout_actor_probs_pearson_corr"] >= 0.99
+        # gamma = lambda = 1: the return at every sampled token of a rollout is its reward
+        assert values["critic/returns/max"] == pytest.approx(values["critic/score/max"], abs=1e-4)
+        assert values["critic/returns/min"] == pytest.approx(values["critic/score/min"], abs=1e-4)
+        assert math.isfinite(values["critic/vf_loss"])
+        assert values["critic/grad_norm"] > 0
+    assert_nothing_is_left(run, home)

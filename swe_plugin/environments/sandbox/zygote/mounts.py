@@ -78,7 +78,7 @@ def _devices() -> None:
     for name in _DEVICES:
         if os.path.exists(f"/dev/{name}"):
             os.close(os.open(f"dev/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
-            sys_.mount(f"/dev/{name}", f"dev/{name}", flags=sys_.MS_BIND)
+            _bind_device(name, f"dev/{name}")
     for name, target in _LINKS.items():
         os.symlink(target, f"dev/{name}")
     for name in ("pts", "shm"):
@@ -86,6 +86,14 @@ def _devices() -> None:
     sys_.mount("devpts", "dev/pts", "devpts", sys_.MS_NOSUID | sys_.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
     os.symlink("pts/ptmx", "dev/ptmx")
     sys_.mount("../shm", "dev/shm", flags=sys_.MS_BIND)
+
+
+def _bind_device(name: str, target: str) -> None:
+    # The inode is the host's, and in a user namespace made by root the agent is its owner: read-only, so that nobody
+    # changes its mode or times. Devices can be written all the same.
+    sys_.mount(f"/dev/{name}", target, flags=sys_.MS_BIND)
+    flags = sys_.MS_BIND | sys_.MS_REMOUNT | sys_.MS_RDONLY | sys_.MS_NOSUID | sys_.MS_NOEXEC
+    sys_.mount("none", target, flags=flags)
 
 
 def _proc_options(plan: Plan) -> str:
@@ -97,7 +105,7 @@ def _proc_options(plan: Plan) -> str:
 def _mask_proc() -> None:
     for name in _HIDDEN_FILES:
         if os.path.exists(f"proc/{name}"):
-            sys_.mount("/dev/null", f"proc/{name}", flags=sys_.MS_BIND)
+            _bind_device("null", f"proc/{name}")
     for name in _HIDDEN_DIRECTORIES:
         if os.path.isdir(f"proc/{name}"):
             sys_.mount("tmpfs", f"proc/{name}", "tmpfs", _SAFE | sys_.MS_RDONLY, "size=4k,nr_inodes=2")

@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import shlex
 import socket
+import subprocess
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -61,6 +64,66 @@ async def test_the_supervisor_is_out_of_reach(each_mode):
     await run(each_mode, signals)
     assert not (await run(each_mode, "ls /proc/1/fd /proc/1/root /proc/1/cwd 2>/dev/null")).stdout
     assert await each_mode.is_alive()
+
+
+async def test_the_supervisors_limits_and_scheduling_cannot_be_set(each_mode):
+    code = (
+        "import os, resource\n"
+        "calls = {\n"
+        "    'limit': lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (4096, 4096)),\n"
+        "    'scheduler': lambda: os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0)),\n"
+        "    'affinity': lambda: os.sched_setaffinity(1, os.sched_getaffinity(0)),\n"
+        "}\n"
+        "for name, call in calls.items():\n"
+        "    try:\n        call()\n    except PermissionError:\n        print(name)\n"
+        "resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0))  # one's own can\n"
+    )
+    result = await python(each_mode, code)
+    assert result.stdout.split() == ["limit", "scheduler", "affinity"], result
+
+
+async def test_a_forged_report_of_the_session_does_not_end_the_supervisor(each_mode):
+    code = (
+        "import os\n"
+        "for fd in os.listdir(f'/proc/{os.getppid()}/fd'):\n"
+        "    try:\n"
+        "        assert int(fd) > 2\n"
+        "        pipe = os.open(f'/proc/{os.getppid()}/fd/{fd}', os.O_WRONLY)\n"
+        "        for number in range(60):\n"
+        "            os.write(pipe, b'%d %s /\\0' % (number, b'9' * 5000))\n"
+        "    except (AssertionError, OSError):\n"
+        "        pass\n"
+    )
+    forged = await each_mode.shell(f"python3 -c {shlex.quote(code)}", timeout_s=20)
+    assert forged.exit_code == 0, forged
+    assert await each_mode.is_alive()
+    assert (await each_mode.shell("echo well")).stdout == "well\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="outside a sandbox only root has what a supervisor gives up")
+async def test_a_supervisor_imports_nothing_any_more():
+    """Its search path names directories that are the agent's after the pivot."""
+    code = (
+        "from swe_plugin.environments.sandbox.zygote import build\n"
+        "build._harden(None)\n"
+        "try:\n    import colorsys\nexcept ModuleNotFoundError:\n    print('refused')\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout == "refused\n", result.stderr
+
+
+async def test_device_nodes_of_the_host_cannot_be_changed(each_mode):
+    """In a user namespace that root made, the agent owns their inodes."""
+    null = Path("/dev/null")
+    before = null.stat()
+    result = await run(
+        each_mode, "chmod 0666 /dev/null && echo mode; touch -d @1 /dev/null && echo time; echo > /dev/null"
+    )
+    changed = null.stat().st_mtime == 1
+    os.utime(null, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert result.stdout == ""
+    assert not changed
+    assert result.exit_code == 0  # they can be written
 
 
 async def test_loopback_of_the_host_is_another_one(each_mode):

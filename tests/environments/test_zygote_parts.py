@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from swe_plugin.environments.sandbox.zygote import cgroups
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.output import OutputBuffer
-from swe_plugin.environments.sandbox.zygote.seccomp import DENIED, build_filter
+from swe_plugin.environments.sandbox.zygote.seccomp import _OF_PROCESS, DENIED, build_filter
+from swe_plugin.environments.sandbox.zygote.server import _report
 
 FRAMES = st.lists(st.tuples(st.dictionaries(st.text(max_size=3), st.integers()), st.binary(max_size=40)), max_size=5)
 
@@ -91,6 +92,27 @@ def test_filter(machine, arch, column):
 def test_no_filter_for_an_unknown_machine():
     with pytest.raises(ValueError, match="riscv64"):
         build_filter("riscv64")
+
+
+@pytest.mark.parametrize(("machine", "arch", "column"), MACHINES)
+def test_filter_protects_process_1_from_its_own_user(machine, arch, column):
+    program = build_filter(machine)
+    for name, numbers in _OF_PROCESS.items():
+        assert run_filter(program, numbers[column], arch, (1, 0)) == EPERM, name
+        assert run_filter(program, numbers[column], arch, (0, 1)) == ALLOW, name
+
+
+def test_a_failing_sandbox_reports_without_reading_source_files(tmp_path, capfd):
+    source = tmp_path / "module.py"
+    source.write_text("raise ValueError('broken')  # the agent's text\n")
+    try:
+        exec(compile(source.read_text(), str(source), "exec"))
+    except ValueError as error:
+        _report(error)
+    said = capfd.readouterr().err
+    assert f"{source}:1" in said
+    assert "broken" in said
+    assert "the agent's text" not in said
 
 
 LIMITS = {"memory_bytes": 512 << 20, "pids": 99, "cpus": 1.5}

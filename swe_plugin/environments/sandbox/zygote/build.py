@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import socket
+import sys
 
 from swe_plugin.environments.sandbox.zygote import cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
@@ -111,6 +112,8 @@ def _harden(plan: Plan) -> None:
     The filter is installed here, once: what it forbids, a supervisor that is set up does not need either, and
     every process of the agent inherits it.
     """
+    sys.path.clear()  # the directories it names are the agent's by now: what is not imported yet never will be
+    sys.meta_path.clear()
     with contextlib.suppress(OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys_.drop_bounding_set()

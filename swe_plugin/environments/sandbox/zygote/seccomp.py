@@ -76,6 +76,15 @@ _ABSENT = {
 }
 """Answered with ENOSYS, so that callers fall back: their arguments are out of a filter's sight."""
 
+_OF_PROCESS = {
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+}
+"""Refused for process 1, their first argument: who has the supervisor's user id may otherwise take its limits away."""
+
 _CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
 
 
@@ -104,6 +113,11 @@ def build_filter(machine: str) -> bytes:
         _CLONE[column],
         [_op(_LOAD, _OFFSET_ARG0), _op(_JSET, _NEW_NAMESPACE, 0, 1), _op(_RETURN, _ERRNO | errno.EPERM)],
     )
+    for numbers in _OF_PROCESS.values():
+        program += _on(
+            numbers[column],
+            [_op(_LOAD, _OFFSET_ARG0), _op(_JEQ, 1, 0, 1), _op(_RETURN, _ERRNO | errno.EPERM)],
+        )
     program += _on(
         _IOCTL[column],
         [

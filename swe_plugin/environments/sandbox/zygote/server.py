@@ -110,8 +110,8 @@ class _Zygote:
             os.closerange(fd + 1, 1 << 16)
             if plan := build.receive_plan(channel):
                 build.run_sandbox(channel, plan, *ids)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            _report(error)
         finally:
             os._exit(0)
 
@@ -129,6 +129,12 @@ class _Zygote:
             return False
         sandbox.channel.close()
         return True
+
+
+def _report(error: BaseException) -> None:
+    """Say where a sandbox failed, without source lines: their files are looked up in what is the agent's by now."""
+    lines = [f"  {frame.f_code.co_filename}:{line}" for frame, line in traceback.walk_tb(error.__traceback__)]
+    os.write(2, "\n".join([f"sandbox: {type(error).__name__}: {error}", *lines, ""]).encode(errors="replace"))
 
 
 def _kill(pid: int) -> None:

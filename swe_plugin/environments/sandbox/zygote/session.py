@@ -36,6 +36,8 @@ SETUP = -1
 _SETUP = "exec 2>&1; unset PROMPT_COMMAND MAILCHECK HISTFILE; PS1= PS2=; set +o history +H; shopt -u checkwinsize\n"
 _REPORT = 'builtin printf \'%s %s %s\\0\' {number} "$?" "$PWD" >&201\n'
 _MAX_REPORT = 1 << 16
+_MAX_CODE = 3
+"""Digits of an exit code."""
 _INTERRUPT_S = 0.5
 """Time a bash that is told to give a command up has to report before it is replaced."""
 _INTERRUPT_EVERY_S = 0.05
@@ -123,7 +125,8 @@ class Session:
         for record in records:
             number, _, tail = record.partition(b" ")
             code, _, cwd = tail.partition(b" ")
-            if number == b"%d" % self._number and code.isdigit() and self.request is not None:
+            plausible = code.isdigit() and len(code) <= _MAX_CODE  # a forged one must not end the supervisor
+            if number == b"%d" % self._number and plausible and self.request is not None:
                 self.cwd = cwd.decode(errors="surrogateescape")
                 return int(code) & 0xFF
         return None

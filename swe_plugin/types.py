@@ -286,12 +286,14 @@ class AttemptFailure:
         attempt: counted from 1.
         error: ``TypeName: message``.
         traceback: formatted, for the record.
+        stop: the stop reason that it gave a rollout's attempt; None for a grading.
     """
 
     phase: str
     attempt: int
     error: str
     traceback: str = ""
+    stop: StopReason | None = None
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ def from_json(
                 for head, lists in zip(data["segments"], tokens, strict=True)
             ],
             timings=data["timings"],
-            failures=[AttemptFailure(**item) for item in data["failures"]],
+            failures=[_failure(item) for item in data["failures"]],
             n_format_errors=data["n_format_errors"],
             flags=tuple(data["flags"]),
         )
@@ -97,6 +97,10 @@ def _plain(value: Any) -> Any:
 
 def _message(data: dict[str, Any]) -> Message:
     return Message(**{**data, "tool_calls": tuple(ToolCall(**call) for call in data["tool_calls"])})
+
+
+def _failure(data: dict[str, Any]) -> AttemptFailure:
+    return AttemptFailure(**{**data, "stop": StopReason(data["stop"]) if data["stop"] else None})
 
 
 def _grade(data: dict[str, Any]) -> Grade:

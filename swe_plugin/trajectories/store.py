@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import errno
+import fcntl
 import itertools
 import json
 import os
@@ -20,9 +22,10 @@ from swe_plugin.trajectories.redact import Redactor
 from swe_plugin.trajectories.schema import from_json, to_json, tokens_to_json
 from swe_plugin.types import RolloutResult
 
-__all__ = ["Trajectory", "TrajectoryStore", "find_trajectories", "load_trajectory"]
+__all__ = ["Trajectory", "TrajectoryStore", "find_trajectories", "load_trajectory", "remove_partial"]
 
 _PARTIAL = ".partial-"
+"""Directories that are being written. Their writer holds a lock on them, which dies with it."""
 
 
 @dataclass(slots=True)
@@ -44,10 +47,12 @@ class TrajectoryStore:
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
+        self._swept = False
 
     async def save(self, result: RolloutResult, *, step: int, phase: str) -> Path:
         """Write one rollout, in a thread.
 
+        The first call also removes what killed processes left half-written in any run beside this one.
         A second rollout of the same name (a refilled group, a repeated validation) gets ``.2`` and so on.
 
         Returns:
@@ -62,16 +67,40 @@ class TrajectoryStore:
         return await asyncio.to_thread(self._save, result, int(step), phase)
 
     def _save(self, result: RolloutResult, step: int, phase: str) -> Path:
+        if not self._swept:
+            self._swept = True
+            remove_partial(self.run_dir.parent)
         parent = self.run_dir / f"step_{step}" / phase
         parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=parent))
+        lock = os.open(partial, os.O_RDONLY)
         try:
+            with contextlib.suppress(OSError):  # a file system without locks: then nobody sweeps either
+                fcntl.flock(lock, fcntl.LOCK_SH)
             _write(partial, result, step, phase)
             partial.chmod(0o755)
             return _publish(partial, parent / f"{safe_name(result.task.instance_id)}@{int(result.session)}")
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        finally:
+            os.close(lock)
+
+
+def remove_partial(parent: Path) -> None:
+    """Remove half-written rollouts whose writer is gone.
+
+    Args:
+        parent: directory of all runs.
+    """
+    for partial in parent.glob(f"*/step_*/*/{_PARTIAL}*"):
+        with contextlib.suppress(OSError):  # published or removed meanwhile, or its writer lives
+            lock = os.open(partial, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(partial)
+            finally:
+                os.close(lock)
 
 
 def find_trajectories(run_dir: Path) -> Iterator[Path]:

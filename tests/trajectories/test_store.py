@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_plugin.trajectories import TrajectoryStore, find_trajectories, load_trajectory
+from swe_plugin.trajectories import TrajectoryStore, find_trajectories, load_trajectory, store
 from swe_plugin.trajectories.names import safe_name
 from swe_plugin.trajectories.redact import MARK, Redactor
 from swe_plugin.types import (
@@ -52,7 +53,10 @@ def rollout(instance_id: str = "repo__name-1", text: str = "text", **changes: ob
         "turns": [Turn([text], [ExecResult(text, text, -1, 0.5, True, True)]), Turn(format_error=text)],
         "segments": [Segment([5, 6, 7, 8], [0, 0, 1, 1], [0.0, 0.0, -0.1, -1 / 3], [-1, -1, 4, 4], spans, 2)],
         "timings": {"total": 1.25},
-        "failures": [AttemptFailure("agent", 1, text, text)],
+        "failures": [
+            AttemptFailure("agent", 1, text, text, StopReason.ENVIRONMENT_LOST),
+            AttemptFailure("grade", 1, text),
+        ],
         "n_format_errors": 1,
         "flags": ("tests_edited",),
     }
@@ -72,7 +76,7 @@ async def test_what_is_read_back_is_what_was_written(tmp_path, text):
 async def test_the_files_are_readable_by_anyone(tmp_path):
     path = await TrajectoryStore(tmp_path).save(rollout(), step=1, phase="train")
     assert {file.name for file in path.iterdir()} == {
-        "trajectory.json", "tokens.json", "patch.diff", "grade.json", "failure_1.txt",
+        "trajectory.json", "tokens.json", "patch.diff", "grade.json", "failure_1.txt", "failure_2.txt",
     }  # fmt: skip
     data = json.loads((path / "trajectory.json").read_text())
     assert data["segments"] == [{"prompt_length": 2, "spans": [[0, 2, "prompt", 0], [2, 4, "sampled", 0]]}]
@@ -117,6 +121,30 @@ async def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
         await TrajectoryStore(tmp_path).save(rollout(), step=1, phase="train")
     assert list((tmp_path / "step_1" / "train").iterdir()) == []
     assert list(find_trajectories(tmp_path)) == []
+
+
+async def test_what_a_killed_process_left_is_gone_after_the_next_start(tmp_path):
+    """kill -9 in the middle of a write; the half-written rollout of a process that lives stays."""
+    left, alive = (tmp_path / "before" / "step_1" / "train" / f".partial-{name}" for name in ("left", "alive"))
+    for path in (left, alive):
+        path.mkdir(parents=True)
+        (path / "trajectory.json").write_text("{")
+    lock = os.open(alive, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    await TrajectoryStore(tmp_path / "now").save(rollout(), step=1, phase="train")
+    os.close(lock)
+    assert not left.exists()
+    assert alive.exists()
+
+
+async def test_a_rollout_is_locked_while_it_is_written(tmp_path, monkeypatch):
+    def write(partial, *_):
+        (partial / "trajectory.json").write_text("{}")
+        store.remove_partial(tmp_path)
+
+    monkeypatch.setattr(store, "_write", write)
+    path = await TrajectoryStore(tmp_path / "run").save(rollout(), step=1, phase="train")
+    assert (path / "trajectory.json").exists()
 
 
 async def test_secrets_of_this_process_never_reach_the_disk(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, PatchError
+from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError, PatchError
 from swe_plugin.grading.patch import Diffable, Patch, extract_patch
 from swe_plugin.rollout.hooks import notify
 from swe_plugin.rollout.outcome import Retry, Row, outcome, stop_for
@@ -158,7 +159,7 @@ class RolloutWorker:
             result.stop = StopReason.GRADER_ERROR
         elif outcome(result.stop).row is not Row.NONE:
             try:
-                result.reward = self.judge.grader.reward(task, result.grade)
+                result.reward = _finite(self.judge.grader.reward(task, result.grade))
             except Exception as error:
                 logger.exception("%s: the reward of a grade failed", task.instance_id)
                 result.failures.append(_failure("grade", 1, error))
@@ -206,7 +207,7 @@ class _Attempt:
             if self._phase == "start":
                 self._add("start", time.perf_counter() - asked)
             result.stop = self._stop_for(error)
-            self._failures.append(_failure(self._phase, self._number, error))
+            self._failures.append(_failure(self._phase, self._number, error, result.stop))
             logger.warning("%s: attempt %d: %s: %s", label, self._number, result.stop, self._failures[-1].error)
         finally:
             self._add("generate", self._episode.generate_s)
@@ -285,6 +286,13 @@ def _label(task: Task, session: int) -> str:
     return f"{task.instance_id}@{session}"
 
 
-def _failure(phase: str, attempt: int, error: Exception) -> AttemptFailure:
+def _finite(reward: float) -> float:
+    """One NaN would make the advantages of its whole group NaN, and the weights with them."""
+    if not math.isfinite(reward):
+        raise GraderError(f"the grader's reward is {reward}")
+    return reward
+
+
+def _failure(phase: str, attempt: int, error: Exception, stop: StopReason | None = None) -> AttemptFailure:
     trace = "".join(traceback.format_exception(error))
-    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace)
+    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace, stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 
 import pytest
 from grading.local import LocalEnvironment
@@ -172,6 +173,7 @@ async def test_results_are_recorded_with_their_failures(tmp_path):
     assert path == tmp_path / "step_1" / "train" / "calc-1@0"
     stored = load_trajectory(path).result
     assert (stored.stop, stored.reward, len(stored.failures)) == (StopReason.SUBMITTED, 1.0, 1)
+    assert stored.failures[0].stop is StopReason.ENVIRONMENT_LOST
     assert "EnvironmentUnavailable" in (path / "failure_1.txt").read_text()
 
 
@@ -180,6 +182,14 @@ async def test_a_record_that_cannot_be_written_costs_nothing_but_the_record(tmp_
     result = await play(worker(run_dir=tmp_path), FIX, SUBMIT)
     assert result.reward == 1.0
     assert "could not be written" in caplog.text
+
+
+async def test_a_reward_that_is_no_number_is_no_row(monkeypatch):
+    """A NaN would spread over the advantages of the whole group."""
+    made = worker()
+    monkeypatch.setattr(made.judge.grader, "reward", lambda *_: math.nan)
+    result = await play(made, FIX, SUBMIT)
+    assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
 
 
 async def test_an_image_whose_baseline_cannot_be_recorded_did_not_start():

@@ -72,4 +72,4 @@ class SweAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
         result = await runtime.rollout(request, VerlTokenServer(self.server_manager, sampling_params))
         limits = RowLimits(self.rollout_config.prompt_length, self.rollout_config.response_length)
-        return rollout_outputs(result, limits, version=max(step - 1, 0))
+        return rollout_outputs(result, limits, version=max(step - 1, 0), in_use=runtime.worker.pool.in_use)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from swe_plugin.rollout.outcome import Retry, outcome
 from swe_plugin.types import RolloutResult, StopReason
 
 __all__ = ["CAUSE_CHARS", "Member", "crashed_member", "member_of"]
@@ -36,7 +37,9 @@ class Member:
         grade_cached: the grade came from the cache.
         empty_patch: the agent changed nothing; None if no patch was taken.
         format_errors: answers in which no action could be read.
-        retries: failed attempts (environment, grading) on the way.
+        retries: attempts after the first, each in a fresh environment.
+        lost: environments that died under the agent.
+        in_use: environments in use in its process when it ended, gradings' too.
         sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
         segments: rows.
     """
@@ -55,6 +58,8 @@ class Member:
     empty_patch: bool | None = None
     format_errors: int = 0
     retries: int = 0
+    lost: int = 0
+    in_use: int | None = None
     sampled_tokens: int = 0
     context_tokens: int = 0
     segments: int = 0
@@ -78,13 +83,16 @@ class Member:
         return cls(**tag)
 
 
-def member_of(result: RolloutResult, *, segments: int = 0, sampled: int = 0, context: int = 0) -> Member:
+def member_of(
+    result: RolloutResult, *, segments: int = 0, sampled: int = 0, context: int = 0, in_use: int | None = None
+) -> Member:
     """The record of a finished rollout.
 
     Args:
         result: what the rollout produced.
         segments: rows it has; 0 makes it a failed member, whatever its reward.
         sampled, context: ids with mask 1, and all others, over its rows.
+        in_use: environments in use in its process.
     """
     timings, grade = result.timings, result.grade
     return Member(
@@ -101,7 +109,9 @@ def member_of(result: RolloutResult, *, segments: int = 0, sampled: int = 0, con
         grade_cached=grade is not None and grade.cached,
         empty_patch=None if grade is None else not result.patch,
         format_errors=result.n_format_errors,
-        retries=len(result.failures),
+        retries=_retries(result),
+        lost=sum(failure.stop == StopReason.ENVIRONMENT_LOST for failure in result.failures),
+        in_use=in_use,
         sampled_tokens=sampled,
         context_tokens=context,
         segments=segments,
@@ -111,6 +121,13 @@ def member_of(result: RolloutResult, *, segments: int = 0, sampled: int = 0, con
 def crashed_member(session: int, cause: str, *, stop: StopReason = StopReason.SCAFFOLD_ERROR) -> Member:
     """The record of a rollout that raised, or whose process died."""
     return Member(session=session, stop=str(stop), cause=cause[:CAUSE_CHARS] or str(stop))
+
+
+def _retries(result: RolloutResult) -> int:
+    """Failed attempts that another one followed: none follows one that gave the rollout its own stop reason."""
+    failed = [failure.stop for failure in result.failures if failure.stop is not None]
+    fresh = sum(outcome(stop).retry is Retry.FRESH for stop in failed)
+    return fresh - (bool(failed) and outcome(result.stop).retry is Retry.FRESH)
 
 
 def _cause(result: RolloutResult) -> str:

@@ -48,6 +48,7 @@ def step_metrics(groups: Sequence[Group], *, group_size: int) -> Metrics:
         **_spread("swe/env/wait_s", (m.wait_s for m in members)),
         **_spread("swe/env/start_s", (m.start_s for m in members)),
         **_spread("swe/env/exec_s", (m.exec_s for m in members)),
+        **_spread("swe/env/in_use", (m.in_use for m in members)),
         **_spread("swe/generate_s", (m.generate_s for m in members)),
         **_spread("swe/rollout_s", (m.total_s for m in members)),
         **_spread("swe/grade/s", (m.grade_s for m in members)),
@@ -82,6 +83,7 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
     metrics["swe/failed_total"] = float(sum(m.failed for m in members))
     metrics["swe/format_errors"] = fmean(m.format_errors for m in members)
     metrics["swe/env/retries"] = fmean(m.retries for m in members)
+    metrics["swe/env/lost"] = fmean(m.lost for m in members)
     if graded:
         metrics["swe/resolved"] = fmean(bool(m.resolved) for m in graded)
         metrics["swe/grade/cache_hit_rate"] = fmean(m.grade_cached for m in graded)
@@ -106,6 +108,7 @@ def _tokens(members: Sequence[Member]) -> Metrics:
         **_spread("swe/tokens/sampled", (m.sampled_tokens for m in members)),
         **_spread("swe/tokens/context", (m.context_tokens for m in members)),
         "swe/tokens/segments": fmean(m.segments for m in members),
+        "swe/tokens/drift": fmean(m.segments > 1 for m in members),
     }
 
 

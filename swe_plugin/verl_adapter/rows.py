@@ -35,23 +35,26 @@ class RowLimits:
     response_length: int
 
 
-def rollout_outputs(result: RolloutResult, limits: RowLimits, *, version: int) -> MemberOutputs:
+def rollout_outputs(
+    result: RolloutResult, limits: RowLimits, *, version: int, in_use: int | None = None
+) -> MemberOutputs:
     """Rows of one rollout, in the order of its segments; each ends on a sampled token.
 
     Args:
         result: what the rollout produced; `reward` None means no row.
         limits: largest lengths.
         version: weight version of rows whose engine reported none.
+        in_use: environments in use in this process, for the record.
 
     Raises:
         TokenStreamError: a segment is malformed or does not fit.
     """
     if result.reward is None:
-        return MemberOutputs([], member_of(result))
+        return MemberOutputs([], member_of(result, in_use=in_use))
     rows = training_rows(result.segments, limits.prompt_length, limits.response_length)
     sampled = sum(sum(row.response_mask) for row in rows)
     total = sum(len(row.prompt_ids) + len(row.response_ids) for row in rows)
-    member = member_of(result, segments=len(rows), sampled=sampled, context=total - sampled)
+    member = member_of(result, segments=len(rows), sampled=sampled, context=total - sampled, in_use=in_use)
     return MemberOutputs([_output(result, row, version) for row in rows], member)
 
 

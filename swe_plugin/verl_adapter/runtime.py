@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.tokens.journal import Journal
 from swe_plugin.tokens.renderer import Renderer
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
-from swe_plugin.tokens.server import TokenServer
+from swe_plugin.tokens.server import Completion, TokenServer
 from swe_plugin.trajectories.names import safe_name
 from swe_plugin.types import RolloutResult, Task
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from swe_plugin.rollout.worker import RolloutWorker
 
 __all__ = ["JOURNALS", "RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
+
+logger = logging.getLogger(__name__)
 
 JOURNALS = "journals"
 """Directory of the journals of one step and phase, beside its rollouts. They are written while a rollout runs,
@@ -68,6 +72,7 @@ class Runtime:
         self.config, self.run_dir = config, run_dir
         self._renderer, self._limits = renderer, limits
         self._calls = asyncio.Semaphore(config.policy.concurrency)
+        self._newest_version = -1
         self.worker: RolloutWorker = build_rollout_worker(config, load_plugins(), run_dir)
 
     async def rollout(self, request: RolloutRequest, server: TokenServer) -> RolloutResult:
@@ -81,6 +86,7 @@ class Runtime:
             The result, whose reward is None if there is no row.
         """
         journal = Journal(self._journal_path(request))
+        server = _VersionWatch(server, self._saw_version)
         attempts = 0
 
         def policy() -> TokenPolicy:
@@ -97,19 +103,55 @@ class Runtime:
             )
 
         try:
-            return await self.worker.run(request.task, request.session, policy, step=request.step, phase=request.phase)
+            return await self.worker.run(
+                request.task,
+                request.session,
+                policy,
+                step=request.step,
+                phase=request.phase,
+                may_retry=partial(self._same_weights, request),
+            )
         finally:
-            await asyncio.to_thread(journal.flush)
+            await _flush(journal)
 
     async def close(self) -> None:
         """Cancel running rollouts and wait until their environments are gone."""
         await self.worker.close()
+
+    def _saw_version(self, version: int) -> None:
+        self._newest_version = max(self._newest_version, version)
+
+    def _same_weights(self, request: RolloutRequest) -> bool:
+        """No answer in this process came from weights newer than those that `request` was made for: version
+        s - 1 in training step s, version s in the validation after it (verl 0.9.1, all trainer modes)."""
+        version = request.step if request.phase == "val" else max(request.step - 1, 0)
+        return self._newest_version <= version
 
     def _journal_path(self, request: RolloutRequest) -> Path | None:
         if not self.config.output.trajectories:
             return None
         name = f"{safe_name(request.task.instance_id)}@{request.session}-{request.request_id[:8]}.jsonl"
         return self.run_dir / f"step_{request.step}" / request.phase / JOURNALS / name
+
+
+@dataclass(frozen=True, slots=True)
+class _VersionWatch:
+    """A server that tells the weight version of each of its answers."""
+
+    server: TokenServer
+    saw: Callable[[int], None]
+
+    async def generate(self, request_id: str, prompt_ids: Sequence[int], *, max_tokens: int) -> Completion:
+        completion = await self.server.generate(request_id, prompt_ids, max_tokens=max_tokens)
+        self.saw(completion.max_version)
+        return completion
+
+
+async def _flush(journal: Journal) -> None:
+    try:
+        await asyncio.to_thread(journal.flush)
+    except OSError:  # a full disk must not cost the rollout; what is missing, the audit reports
+        logger.exception("a journal could not be written")
 
 
 def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int], nodes: int) -> Runtime:

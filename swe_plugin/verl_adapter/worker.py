@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 _WorkerBase: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 """`AgentLoopWorkerTQ` is a Ray actor class; this is the class below it."""
 
-_NOT_STORED = ("task", agent_loop.PHASE, agent_loop.RUNTIME)
-"""Columns that no row keeps: the task holds the hidden tests and would be stored once per rollout."""
+_NOT_STORED = ("task", "agent_name", agent_loop.PHASE, agent_loop.RUNTIME)
+"""Columns that no row keeps: the task holds the hidden tests and would be stored once per rollout, and verl gives
+the name of the agent loop to none but crashed rollouts, whose rows would differ from the others."""
 
 
 class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
@@ -109,9 +110,10 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         arguments = {**prompt, **ours, "session_id": session}
         try:
             await self._run_agent_loop(sampling_params, trajectory=trajectory, trace=trace, **arguments)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # cancelled: the group has to end all the same
             logger.exception("rollout %d of group %s raised", session, group.uid)
-            member = crashed_member(session, f"{type(error).__name__}: {error}")
+            stop = StopReason.CANCELLED if isinstance(error, asyncio.CancelledError) else StopReason.SCAFFOLD_ERROR
+            member = crashed_member(session, f"{type(error).__name__}: {error}", stop=stop)
             await self._add_failed(group, member, arguments)
 
     async def _agent_loop_postprocess(
@@ -162,13 +164,15 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         keys: list[str] = []
         for session in group.survivors:
             rows, arguments = group.outputs[session]
+            own = [f"{group.uid}_{session}_{i}" for i in range(len(rows))]
             try:
                 await super()._agent_loop_postprocess(list(rows), group.validate, **arguments)
             except Exception as error:
                 logger.exception("rows of rollout %d of group %s were refused", session, group.uid)
                 group.fail(crashed_member(session, f"{type(error).__name__}: {error}"))
+                await tq.async_kv_clear(keys=own, partition_id=group.partition)  # keys exist before their data
             else:
-                keys += [f"{group.uid}_{session}_{i}" for i in range(len(rows))]
+                keys += own
         return keys
 
     async def _end(self, group: RunningGroup, status: str) -> None:

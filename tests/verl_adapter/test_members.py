@@ -1,10 +1,15 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_plugin.types import StopReason
+from swe_plugin.types import AttemptFailure, StopReason
 from swe_plugin.verl_adapter.members import CAUSE_CHARS, Member, crashed_member, member_of
 
 from .builders import rollout
+
+LOST = AttemptFailure("agent", 1, "EnvironmentUnavailable: gone", stop=StopReason.ENVIRONMENT_LOST)
+NO_START = AttemptFailure("start", 2, "EnvironmentStartError: no mount", stop=StopReason.ENVIRONMENT_START)
+UNGRADED = AttemptFailure("grade", 1, "GraderError: no output")
 
 seconds = st.none() | st.floats(0, 1e6)
 members = st.builds(
@@ -31,6 +36,24 @@ def test_a_tag_is_small_and_plain():
     assert tag["stop"] == "submitted"
     assert "cause" not in tag
     assert all(isinstance(value, (str, int, float, bool)) for value in tag.values())
+
+
+@pytest.mark.parametrize(
+    ("stop", "failures", "retries", "lost"),
+    [
+        (StopReason.SUBMITTED, [], 0, 0),
+        (StopReason.SUBMITTED, [LOST, UNGRADED], 1, 1),
+        (StopReason.ENVIRONMENT_START, [LOST, NO_START], 1, 1),
+        (StopReason.ENVIRONMENT_LOST, [LOST], 0, 1),
+        (StopReason.GRADER_ERROR, [UNGRADED, UNGRADED], 0, 0),
+    ],
+)
+def test_retries_and_lost_environments_are_counted_as_such(stop, failures, retries, lost):
+    """A failure that nothing followed is no retry, nor is a second grading."""
+    result = rollout(stop=stop)
+    result.failures = failures
+    member = member_of(result, segments=1)
+    assert (member.retries, member.lost) == (retries, lost)
 
 
 def test_a_failed_rollout_names_its_last_failure():

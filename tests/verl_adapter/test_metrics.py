@@ -9,8 +9,8 @@ from swe_plugin.verl_adapter.members import Member
 from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics, stop_metric
 
 GOOD = Member(0, "submitted", resolved=True, start_s=1.0, grade_s=0.5, empty_patch=False, segments=1)
-WRONG = Member(1, "max_turns", resolved=False, start_s=3.0, grade_cached=True, grade_s=0.0, segments=1)
-FAILED = Member(2, "environment_start", cause="no mount", retries=1)
+WRONG = Member(1, "max_turns", resolved=False, start_s=3.0, grade_cached=True, grade_s=0.0, segments=2)
+FAILED = Member(2, "environment_lost", cause="gone", retries=1, lost=2, in_use=7)
 
 
 def metrics(*groups):
@@ -21,14 +21,15 @@ def test_members_without_a_row_count_too():
     found = metrics(("finished", [GOOD, WRONG, FAILED]), ("failure", [FAILED, FAILED, GOOD]))
     assert found["swe/failed"] == 0.5
     assert found["swe/failed_total"] == 3
-    assert found["swe/stop/environment_start"] == 0.5
+    assert found["swe/stop/environment_lost"] == 0.5
     assert found["swe/resolved"] == pytest.approx(2 / 3)
     assert found["swe/groups/dropped"] == 0.5
     assert found["swe/groups/short"] == 0.5
     assert found["swe/env/start_s/mean"] == pytest.approx(5 / 3)
     assert found["swe/env/start_s/p90"] == 3.0
     assert found["swe/grade/cache_hit_rate"] == pytest.approx(1 / 3)
-    assert found["swe/env/retries"] == 0.5
+    assert (found["swe/env/retries"], found["swe/env/lost"], found["swe/env/in_use/max"]) == (0.5, 1.0, 7.0)
+    assert found["swe/tokens/drift"] == pytest.approx(1 / 3)
 
 
 @given(st.lists(st.sampled_from(list(StopReason)), min_size=1))

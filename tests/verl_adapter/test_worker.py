@@ -1,6 +1,7 @@
 """The worker's group rule, seen as the advantages that verl computes from what it published."""
 
 import asyncio
+import itertools
 import uuid
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transfer_queue import interface
 from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
@@ -114,6 +116,68 @@ async def test_what_a_rollout_raises_is_its_own_failure(make_worker, queue):
     statuses, keys = await run(make_worker(dict.fromkeys(range(4), SOLVES)), queue, task=["{}"])
     assert (statuses, keys) == ({"g": "failure"}, [])
     assert "not a task" in queue.kv_list("train")["train"]["g"]["members"][0]["cause"]
+
+
+async def test_a_rollout_that_is_cancelled_ends_its_group_like_any_failure(make_worker, queue):
+    """Nobody else would: verl waits for a group without a deadline."""
+    worker = make_worker(dict.fromkeys(range(4), SOLVES) | {1: [asyncio.CancelledError()]})
+    statuses, keys = await run(worker, queue)
+    assert (statuses, keys) == ({"g": "finished"}, ["g_0_0", "g_2_0", "g_3_0"])
+    members = queue.kv_list("train")["train"]["g"]["members"]
+    assert {m["session"]: m["stop"] for m in members}[1] == "cancelled"
+
+
+async def test_rows_that_the_queue_refuses_leave_no_keys(make_worker, queue, monkeypatch):
+    """The queue makes keys before it stores their data; one without data would end the step."""
+    client = interface._TQ_CLIENT
+    put = client.async_put
+
+    calls = itertools.count()
+
+    async def refuse_second(*args, **kwargs):
+        if next(calls) == 1:
+            raise TimeoutError("storage is full")
+        return await put(*args, **kwargs)
+
+    monkeypatch.setattr(client, "async_put", refuse_second)
+    statuses, keys = await run(make_worker(dict.fromkeys(range(4), SOLVES)), queue)
+    assert (statuses, keys) == ({"g": "finished"}, ["g_0_0", "g_2_0", "g_3_0"])
+
+
+async def test_a_journal_that_cannot_be_written_costs_no_rollout(make_worker, queue, monkeypatch, caplog):
+    def full(_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("swe_plugin.verl_adapter.runtime.Journal.flush", full)
+    _, keys = await run(make_worker(dict.fromkeys(range(4), SOLVES)), queue)
+    assert len(keys) == 4
+    assert "a journal could not be written" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("version", "validate", "rows"), [(2, False, 4), (3, False, 3), (3, True, 4)], ids=["same", "newer", "validation"]
+)
+async def test_a_failed_attempt_is_repeated_only_with_the_same_weights(
+    make_worker, queue, config, version, validate, rows
+):
+    """Step 3 samples with version 2, and its validation with version 3."""
+    config.actor_rollout_ref.rollout.val_kwargs.n = 4
+    worker = make_worker(dict.fromkeys(range(4), SOLVES), version=version)
+    worker.runtime.config.policy.max_attempts = 1
+    generate = worker.llm_client.generate
+
+    async def fails_once(request_id, **kwargs):
+        if request_id == "g_3_1":
+            while len(worker.llm_client.calls) < 6:  # until its siblings have been answered
+                await asyncio.sleep(0.001)
+            raise ConnectionError("no server")
+        return await generate(request_id, **kwargs)
+
+    worker.llm_client.generate = fails_once
+    _, keys = await run(worker, queue, step=3, validate=validate)
+    sampled = [m for m in queue.kv_list()["val" if validate else "train"]["g"]["members"] if m.get("segments")]
+    assert len(sampled) == rows
+    assert len(keys) == (4 if validate else rows)
 
 
 async def test_ppo_keeps_a_single_survivor(make_worker, queue, config):

@@ -33,7 +33,7 @@ class ScriptedClient:
         turn = self._turn[request_id] = self._turn.get(request_id, -1) + 1
         self.calls.append((request_id, prompt_ids, sampling_params))
         answer = self.answers[session][turn]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         ids = [*self.tokenizer.encode(answer, add_special_tokens=False), self.tokenizer.eos_token_id]
         await asyncio.sleep(0)

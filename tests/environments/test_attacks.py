@@ -88,7 +88,7 @@ async def test_a_forged_report_of_the_session_does_not_end_the_supervisor(each_m
         "for fd in os.listdir(f'/proc/{os.getppid()}/fd'):\n"
         "    try:\n"
         "        path = f'/proc/{os.getppid()}/fd/{fd}'\n"
-        "        assert int(fd) > 2 and os.readlink(path).startswith('pipe:')\n"
+        "        assert int(fd) > 2 and os.readlink(path).startswith('pipe:') and os.lstat(path).st_mode & 0o200\n"
         "        pipe = os.open(path, os.O_WRONLY)\n"
         "        for number in range(60):\n"
         "            os.write(pipe, b'%d %s /\\0' % (number, b'9' * 5000))\n"

@@ -53,7 +53,7 @@ def _task(repository: Repository, behaviour: Behaviour, number: int, split: str,
         image=Image(base="host", files={path: before, "README.md": f"# {repository.name}\n"}, workdir="/testbed"),
         grading=GradingSpec(
             command=("python3", "-I", "-S", TEST_FILE),
-            parser="status_lines",
+            parser="nonce_lines",
             tests={TEST_FILE: hidden_test(repository.module, function, behaviour, repository.helper)},
             fail_to_pass=fail_to_pass(),
             pass_to_pass=pass_to_pass(),

@@ -261,6 +261,21 @@ async def test_memory_is_bounded(each_mode):
     assert (await run(each_mode, "echo fine")).stdout == "fine\n"
 
 
+async def test_orphans_do_not_outlive_the_time_limit_of_their_command(each_mode):
+    code = (
+        "import ctypes, os, time\n"
+        "ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # no subreaper: orphans would go to process 1\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n        os.execvp('sleep', ['sleep', '54321'])\n"
+        "    os._exit(0)\n"
+        "time.sleep(60)\n"
+    )
+    result = await each_mode.exec(["python3", "-c", code], timeout_s=1)
+    assert result.timed_out
+    assert not (await run(each_mode, "grep -l 5432[1] /proc/[0-9]*/cmdline")).stdout
+
+
 async def test_fork_bomb_ends_with_its_time_limit(each_mode):
     result = await each_mode.shell("b() { b | b & }; b; sleep 600", timeout_s=0.5)
     assert result.duration_s < 10

@@ -102,6 +102,17 @@ def test_filter_protects_process_1_from_its_own_user(machine, arch, column):
         assert run_filter(program, numbers[column], arch, (0, 1)) == ALLOW, name
 
 
+@pytest.mark.parametrize(("machine", "arch", "column"), MACHINES)
+def test_filter_keeps_commands_reapers_of_what_they_start(machine, arch, column):
+    program, prctl = build_filter(machine), (157, 167)[column]
+    assert run_filter(program, prctl, arch, (36, 0)) == EPERM
+    assert run_filter(program, prctl, arch, (36, 1)) == ALLOW
+    assert run_filter(program, prctl, arch, (1, 0)) == ALLOW
+    for pair in ((40, 1), (30, 1)):
+        assert run_filter(program, (53, 199)[column], arch, pair) == EAFNOSUPPORT
+    assert run_filter(program, (53, 199)[column], arch, (1, 1)) == ALLOW
+
+
 def test_a_failing_sandbox_reports_without_reading_source_files(tmp_path, capfd):
     source = tmp_path / "module.py"
     source.write_text("raise ValueError('broken')  # the agent's text\n")

@@ -23,7 +23,7 @@ _NEW_NAMESPACE = 0x7E020080
 _TERMINAL_INJECTION = (0x5412, 0x541C)
 """ioctl requests TIOCSTI and TIOCLINUX."""
 _FAMILIES = (1, 2, 10, 16)
-"""socket() families that stay: UNIX, INET, INET6, NETLINK. Others (VSOCK above all) ignore network namespaces."""
+"""Socket families that stay: UNIX, INET, INET6, NETLINK. Others (VSOCK above all) ignore network namespaces."""
 
 DENIED: dict[str, tuple[int, int]] = {
     "acct": (163, 89),
@@ -85,7 +85,9 @@ _OF_PROCESS = {
 }
 """Refused for process 1, their first argument: who has the supervisor's user id may otherwise take its limits away."""
 
-_CLONE, _IOCTL, _SOCKET = (56, 220), (16, 29), (41, 198)
+_CLONE, _IOCTL, _PRCTL = (56, 220), (16, 29), (157, 167)
+_SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def build_filter(machine: str) -> bytes:
@@ -127,15 +129,24 @@ def build_filter(machine: str) -> bytes:
             _op(_RETURN, _ERRNO | errno.EPERM),
         ],
     )
+    # Orphans come back to the root of their command, which its time limit ends: that it may not refuse.
     program += _on(
-        _SOCKET[column],
+        _PRCTL[column],
         [
-            _op(_LOAD, _OFFSET_ARG0),
-            *(_op(_JEQ, family, len(_FAMILIES) - i, 0) for i, family in enumerate(_FAMILIES)),
-            _op(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
-            _op(_RETURN, _ALLOW),
+            *(_op(_LOAD, _OFFSET_ARG0), _op(_JEQ, _PR_SET_CHILD_SUBREAPER, 0, 3)),
+            *(_op(_LOAD, _OFFSET_ARG1), _op(_JEQ, 0, 0, 1), _op(_RETURN, _ERRNO | errno.EPERM)),
         ],
     )
+    for numbers in _SOCKETS.values():
+        program += _on(
+            numbers[column],
+            [
+                _op(_LOAD, _OFFSET_ARG0),
+                *(_op(_JEQ, family, len(_FAMILIES) - i, 0) for i, family in enumerate(_FAMILIES)),
+                _op(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
+                _op(_RETURN, _ALLOW),
+            ],
+        )
     return b"".join([*program, _op(_RETURN, _ALLOW)])
 
 

@@ -19,7 +19,8 @@ PROBES: dict[str, tuple[tuple[int, int], ...]] = {
 """Case -> pairs (a, b). Less, more and equal: on each case every two behaviours differ somewhere, so each
 F2P id alone fails for every wrong body."""
 
-_TEMPLATE = '''"""Run as ``python3 -I -S {file}``: reads a secret word, prints ``<word> PASSED <id>`` or ``<word> FAILED <id>``.
+_TEMPLATE = '''\
+"""Run as ``python3 -I -S {file}``: reads a secret word, prints ``<word> PASSED <id>`` or ``<word> FAILED <id>``.
 
 The code under test runs in a process of its own, which learns neither the word nor what is expected.
 """

@@ -13,13 +13,16 @@ MARK = "<redacted>"
 """What stands in the place of a secret."""
 
 _NAME = re.compile(
-    r"(?:^|_)(?:api_?key|access_?key|key|token|secret|password|passwd|passphrase|credentials?|auth)(?:$|_)", re.I
+    r"password|passwd|passphrase|secret|credential|sshpass|token\d*(?:$|_)"
+    r"|(?:^|_)(?:api_?key|access_?key|key|auth|pass|pat)\d*(?:$|_)",
+    re.I,
 )
+_IN_URL = re.compile(r"://[^/@:\s]*:([^/@\s]+)@")
 _MIN_CHARS = 6  # a shorter value is a word or a number that occurs everywhere
 
 
 class Redactor:
-    """Replaces the values of environment variables whose names say that they are secret.
+    """Replaces the values of environment variables whose names say that they are secret, and passwords in URLs of any.
 
     Args:
         environ: where secrets are looked for; default: this process's environment, as it is now.
@@ -28,6 +31,7 @@ class Redactor:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         secrets: set[str] = set()
         for name, value in (os.environ if environ is None else environ).items():
+            secrets.update(_IN_URL.findall(value))
             if _NAME.search(name):
                 secrets |= {part.strip() for part in (value, *value.splitlines())}
         longest_first = sorted((s for s in secrets if len(s) >= _MIN_CHARS), key=len, reverse=True)

@@ -170,6 +170,23 @@ async def test_secrets_of_this_process_never_reach_the_disk(tmp_path, monkeypatc
     assert "harmless-value" in load_trajectory(path).result.patch
 
 
+@pytest.mark.parametrize(
+    "name", ["PGPASSWORD", "SSHPASS", "GITHUB_PAT", "MYTOKEN", "HUB_TOKEN2", "KAGGLE_KEY", "DOCKER_PASS", "X_SECRET_ID"]
+)
+def test_names_of_secrets_are_known(name):
+    assert Redactor({name: "hunter22"}).text("hunter22") == MARK
+
+
+@pytest.mark.parametrize("name", ["PWD", "PATH", "TOKENIZERS_PARALLELISM", "KEYBOARD"])
+def test_ordinary_variables_stay_readable(name):
+    assert Redactor({name: "/testbed"}).text("/testbed") == "/testbed"
+
+
+def test_passwords_in_urls_of_any_variable_are_secrets():
+    redact = Redactor({"HTTPS_PROXY": "http://me:hunter22@proxy:3128"})
+    assert redact.text("http://me:hunter22@proxy:3128 hunter22") == f"http://me:{MARK}@proxy:3128 {MARK}"
+
+
 def test_the_longest_secret_goes_first_and_short_values_stay():
     redact = Redactor({"A_TOKEN": "secret-1", "B_TOKEN": "secret-1-longer", "C_KEY": "none", "D_AUTH": "true"})
     assert redact.text("secret-1-longer secret-1 none true") == f"{MARK} {MARK} none true"

@@ -56,7 +56,8 @@ class GroupLedger:
             group.status, group.index = str(tag.get("status", group.status)), int(tag.get("index", group.index))
             told = tag.get("members") or ()
             seen = len(group.members)
-            if len(told) < seen:  # the group was started again, by a resumed run
+            if seen and (len(told) < seen or Member.from_tag(told[0]) != group.members[0]):
+                # it was started again: its worker died, or the run was resumed
                 group.members, seen = [], 0
             fresh = [Member.from_tag(member) for member in told[seen:]]
             group.members += fresh

@@ -119,6 +119,18 @@ def test_a_worker_that_died_is_not_counted_by_the_breaker(queue):
     assert metrics["swe/stop/cancelled"] == pytest.approx(9 / 11)
 
 
+def test_a_group_that_was_started_again_is_counted_by_its_second_run(queue):
+    """Also if the second run has had as many ends as the first by the time it is looked at."""
+    sampler = buffer()
+    first = [crashed_member(1, "no mount").to_tag()]
+    queue.kv_put("a", "train", tag={"is_prompt": True, "status": "running", "global_steps": 1, "members": first})
+    sampler._sync_metadata_from_transfer_queue()
+    put_group(queue, "a", rows=(0, 1))
+    _, metrics = sampler.sample(1, "train", 1)
+    assert metrics["swe/failed"] == 0
+    assert metrics["swe/stop/submitted"] == 1
+
+
 @pytest.mark.timeout(20)
 def test_a_replaced_group_is_in_the_account_too(queue):
     """Asynchronous modes evict a dropped group and ask for another prompt; its rollouts happened all the same."""

@@ -92,7 +92,8 @@ class TokenPolicy:
 
         Raises:
             ContextOverflow: not one more id fits; the stream is as it was.
-            PolicyError: every attempt failed or was aborted; the stream is as it was.
+            PolicyError: every attempt failed or was aborted; the stream is as it was, but without an answer that
+                was being asked for again.
             TokenStreamError: nothing new to answer, or the server broke the contract of `Completion`.
         """
         history = list(messages)

@@ -304,3 +304,15 @@ async def test_long_texts_are_rendered_off_the_event_loop():
     for text in ("short", "x" * 20_000):
         await TokenPolicy(Renderer(), server, TokenLimits(65536)).respond([Message("user", text)])
     assert threads == [True, False]
+
+
+async def test_an_answer_can_be_asked_for_again_after_the_second_call_failed():
+    """The superseded answer is gone by then; nothing before it may go with it."""
+    policy, _ = make(["ls", "bad", Answer(error=PolicyError("down")), "good"], max_attempts=1)
+    history = [*START, (await policy.respond(START)).message, Message("user", "a b")]
+    await policy.respond(history)
+    with pytest.raises(PolicyError):
+        await policy.respond(history)
+    await policy.respond(history)
+    assert [sampled(segment) for segment in policy.segments] == [[*b"ls", END], [*b"good", END]]
+    proved(policy)

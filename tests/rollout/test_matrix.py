@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -90,13 +91,25 @@ async def test_a_model_that_never_answers_is_ended_by_the_clock():
 
     class Hangs(ScriptedPolicy):
         async def respond(self, messages, *, tools=()):
-            import asyncio
-
             await asyncio.Event().wait()
 
     result = await made.run(TASK, 0, lambda: Hangs([]), step=0, phase="val")
     assert (result.stop, result.reward, result.flags) == (StopReason.WALL_CLOCK, 0.0, ("empty_patch",))
     assert result.timings["generate"] >= 0.25
+
+
+async def test_a_clock_that_runs_out_over_a_dead_environment_says_nothing_of_the_agent():
+    environments = Environments()
+
+    class Waits(ScriptedPolicy):
+        async def respond(self, messages, *, tools=()):
+            environments.agents[-1].dead = True
+            await asyncio.Event().wait()
+
+    made = worker(environments, scaffold__wall_clock_s=0.3, scaffold__command_timeout_s=0.3, failure__max_attempts=1)
+    result = await made.run(TASK, 0, lambda: Waits([]), step=0, phase="train")
+    assert (result.stop, result.reward) == (StopReason.ENVIRONMENT_LOST, None)
+    assert result.failures[0].phase == "agent"  # before anybody asks it for a patch
 
 
 CASES = {

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
 from swe_plugin.environments.images import resolve
 from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.types import Image
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -301,3 +304,25 @@ async def test_a_listener_inside_is_not_reachable_from_outside(each_mode):
     )
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", 45123)) != 0
+
+
+def link_or_copy(source, target):
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+async def test_links_of_an_image_do_not_lead_the_builder_out(tmp_path):
+    """With the host's network, its resolv.conf is copied in; not to where the image's links lead outside."""
+    outside, image = tmp_path / "outside", tmp_path / "image"
+    outside.mkdir()
+    host = resolve(Image(), owner=(1000, 1000)).directories[-1]
+    shutil.copytree(host, image, symlinks=True, copy_function=link_or_copy)
+    (image / "etc").rename(image / "etc.old")
+    (image / "etc").symlink_to(outside)
+    (image / "work").mkdir()
+    spec = EnvironmentSpec(Image(f"rootfs:{image}", workdir="/work"), env=AGENT_ENV, network="full")
+    async with SandboxEnvironment(spec) as environment:
+        assert (await environment.exec(["true"])).exit_code == 0
+    assert not list(outside.iterdir())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.plan import Plan
@@ -36,6 +35,7 @@ def enter_root(plan: Plan) -> None:
         OSError: a mount failed; the message says which.
     """
     sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
+    resolver = _resolver() if plan.network == "full" else b""
     lowers = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in plan.layers]
     sys_.mount(
         "tmpfs",
@@ -56,13 +56,13 @@ def enter_root(plan: Plan) -> None:
         os.makedirs(name, exist_ok=True)
     _devices()
     sys_.mount("../tmp", "tmp", flags=sys_.MS_BIND)
-    if plan.network == "full":
-        _resolver()
     sys_.mount("proc", "proc", "proc", _SAFE | sys_.MS_NOEXEC, _proc_options(plan))
     _mask_proc()
     sys_.pivot_root(".", ".")
     sys_.umount(".", sys_.MNT_DETACH)
     os.chdir("/")
+    if resolver:
+        _write_resolver(resolver)
 
 
 def _overlay(lowers: list[int], *, unprivileged: bool) -> None:
@@ -116,12 +116,17 @@ def _mask_proc() -> None:
             sys_.mount("none", f"proc/{name}", flags=flags)
 
 
-def _resolver() -> None:
+def _resolver() -> bytes:
     with contextlib.suppress(OSError), open("/etc/resolv.conf", "rb") as source:
-        content = source.read(1 << 16)
-        os.makedirs("etc", exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISLNK(os.lstat("etc/resolv.conf").st_mode):
-                os.unlink("etc/resolv.conf")
-        with open("etc/resolv.conf", "wb") as target:
+        return source.read(1 << 16)
+    return b""
+
+
+def _write_resolver(content: bytes) -> None:
+    """After the pivot: links of the image lead nowhere else."""
+    with contextlib.suppress(OSError):
+        os.makedirs("/etc", exist_ok=True)
+        if os.path.islink("/etc/resolv.conf"):
+            os.unlink("/etc/resolv.conf")
+        with open("/etc/resolv.conf", "wb") as target:
             target.write(content)

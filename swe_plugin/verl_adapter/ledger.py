@@ -54,7 +54,7 @@ class GroupLedger:
                 continue
             group = self._groups.setdefault(key, Group(key))
             group.status, group.index = str(tag.get("status", group.status)), int(tag.get("index", group.index))
-            told = tag.get("members") or ()
+            told = tag.get("members") or []
             seen = len(group.members)
             if seen and (len(told) < seen or Member.from_tag(told[0]) != group.members[0]):
                 # it was started again: its worker died, or the run was resumed

@@ -36,6 +36,7 @@ class Member:
         total_s: the whole rollout.
         grade_cached: the grade came from the cache.
         empty_patch: the agent changed nothing; None if no patch was taken.
+        apply_failed: its patch did not apply to the baseline that it was taken from.
         format_errors: answers in which no action could be read.
         retries: attempts after the first, each in a fresh environment.
         lost: environments that died under the agent.
@@ -56,6 +57,7 @@ class Member:
     total_s: float | None = None
     grade_cached: bool = False
     empty_patch: bool | None = None
+    apply_failed: bool = False
     format_errors: int = 0
     retries: int = 0
     lost: int = 0
@@ -108,6 +110,7 @@ def member_of(
         total_s=timings.get("total"),
         grade_cached=grade is not None and grade.cached,
         empty_patch=None if grade is None else not result.patch,
+        apply_failed=any(f.phase == "grade" and f.error.startswith("PatchError:") for f in result.failures),
         format_errors=result.n_format_errors,
         retries=_retries(result),
         lost=sum(failure.stop == StopReason.ENVIRONMENT_LOST for failure in result.failures),

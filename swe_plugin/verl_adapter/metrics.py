@@ -31,7 +31,7 @@ def stop_metric(reason: StopReason) -> str:
 def step_metrics(groups: Sequence[Group], *, group_size: int) -> Metrics:
     """Metrics over every rollout that ended since the last step, with or without a row.
 
-    ``swe/stop/*`` sums to 1 over all rollouts; ``swe/resolved`` and ``swe/patch/*`` are over graded ones;
+    ``swe/stop/*`` sums to 1 over all rollouts; ``swe/resolved`` and ``swe/patch/empty`` are over graded ones;
     ``swe/failed`` is the fraction of rollouts without a row, ``swe/groups/dropped`` of groups without one.
     A statistic without observations is left out.
 
@@ -81,6 +81,7 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
     metrics = {stop_metric(reason): sum(m.stop == reason for m in members) / n for reason in StopReason}
     metrics["swe/failed"] = sum(m.failed for m in members) / n
     metrics["swe/failed_total"] = float(sum(m.failed for m in members))
+    metrics["swe/patch/apply_failed"] = fmean(m.apply_failed for m in members)
     metrics["swe/format_errors"] = fmean(m.format_errors for m in members)
     metrics["swe/env/retries"] = fmean(m.retries for m in members)
     metrics["swe/env/lost"] = fmean(m.lost for m in members)

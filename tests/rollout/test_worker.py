@@ -14,6 +14,7 @@ from swe_plugin.config import load_config
 from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.errors import ConfigError
+from swe_plugin.grading.patch import Patch
 from swe_plugin.hookspecs import hookimpl
 from swe_plugin.plugins import load_plugins
 from swe_plugin.policies.scripted import ScriptedPolicy
@@ -190,6 +191,16 @@ async def test_a_reward_that_is_no_number_is_no_row(monkeypatch):
     monkeypatch.setattr(made.judge.grader, "reward", lambda *_: math.nan)
     result = await play(made, FIX, SUBMIT)
     assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
+
+
+async def test_a_patch_that_does_not_apply_is_a_failed_grading_by_that_name(monkeypatch):
+    async def extract(*_, **__):
+        return Patch("diff --git a/no b/no\n--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n")
+
+    monkeypatch.setattr("swe_plugin.rollout.worker.extract_patch", extract)
+    result = await play(worker(), FIX, SUBMIT)
+    assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
+    assert {failure.error.partition(":")[0] for failure in result.failures} == {"PatchError"}
 
 
 async def test_an_image_whose_baseline_cannot_be_recorded_did_not_start():

@@ -56,6 +56,14 @@ def test_retries_and_lost_environments_are_counted_as_such(stop, failures, retri
     assert (member.retries, member.lost) == (retries, lost)
 
 
+def test_a_patch_that_does_not_apply_is_told_from_other_failures():
+    result = rollout()
+    result.failures = [UNGRADED, AttemptFailure("patch", 1, "PatchError: a file vanished")]
+    assert not member_of(result).apply_failed
+    result.failures.append(AttemptFailure("grade", 2, "PatchError: the patch does not apply: exit 1"))
+    assert member_of(result).apply_failed
+
+
 def test_a_failed_rollout_names_its_last_failure():
     member = member_of(rollout(None, stop=StopReason.ENVIRONMENT_START, cause="EnvironmentStartError: no mount"))
     assert member.failed

@@ -8,7 +8,6 @@ after it. Hydra turns every ``Exception`` of a callback into a warning and goes 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import os
 import sys
@@ -17,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, flag_override
@@ -28,6 +26,7 @@ from swe_plugin.errors import SwePluginError
 from swe_plugin.plugins import load_plugins
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.ray_session import RaySession
 from swe_plugin.verl_adapter.run_directory import claim, metrics_file
 
 __all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
@@ -41,12 +40,13 @@ class SweCallback(Callback):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._run: Path | None = None
+        self._failed = True
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Prepare the run, or end the process with one line that says what to change."""
         try:
-            self._run = prepare(config)
-            atexit.register(leave_nothing)
+            self._run, session = prepare(config)
+            atexit.register(self._end, session)
         except SwePluginError as error:
             sys.stderr.write(f"swe-plugin: {error}\n")
             raise SystemExit(EXIT_BAD_CONFIGURATION) from error
@@ -57,19 +57,23 @@ class SweCallback(Callback):  # type: ignore[misc]
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Print the table of results; a failed run has none, Hydra prints its error."""
         if self._run is not None and not isinstance(job_return._return_value, Exception):
+            self._failed = False
             from swe_plugin.cli.report import print_report
 
             print_report(self._run)
 
+    def _end(self, session: RaySession) -> None:
+        session.end(logs_to=self._run / "ray_logs" if self._failed and self._run is not None else None)
 
-def prepare(config: DictConfig) -> Path:
+
+def prepare(config: DictConfig) -> tuple[Path, RaySession]:
     """Check `config` and complete it in place.
 
     Args:
         config: Hydra's composed configuration of a run.
 
     Returns:
-        The run directory.
+        The run directory, and the Ray session to end when the process ends.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -85,33 +89,14 @@ def prepare(config: DictConfig) -> Path:
         config.swe.output.dir, config.swe.output.run = str(run.parent), run.name
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
+        reap()  # what a killed run left on this node
+        session = RaySession(config)
         # verl merges this subtree into a configuration of its own, where interpolations lead nowhere.
         OmegaConf.resolve(config.ray_kwargs)
         if section.demo.enabled:
             _prepare_demo(config, section, run)
     _write_resolved(config, run / "config.yaml")
-    return run
-
-
-def leave_nothing(patience_s: float = 10.0) -> None:
-    """Stop Ray's processes and remove what the sandboxes of this node had; runs at the end of the driver.
-
-    Ray kills its workers, so they cannot do it themselves. What another node holds is removed there by the
-    next start.
-
-    Args:
-        patience_s: how long what this process started may take to end by itself.
-    """
-    import ray
-
-    started = psutil.Process().children(recursive=True)
-    ray.shutdown()
-    _, alive = psutil.wait_procs(started, timeout=patience_s)
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(alive, timeout=patience_s)
-    reap()
+    return run, session
 
 
 def _check_names(section: SweConfig) -> None:

@@ -53,7 +53,7 @@ def test_a_directory_that_cannot_be_written_is_a_clear_refusal(tmp_path):
 
 def test_prepare_points_verl_at_the_run_directory(tmp_path):
     config = run_config(tmp_path)
-    run = callback.prepare(config)
+    run, _ = callback.prepare(config)
     assert run.parent == tmp_path / "outputs"
     assert config.trainer.default_local_dir == f"{run}/checkpoints"
     assert config.trainer.experiment_name == run.name
@@ -63,7 +63,7 @@ def test_prepare_points_verl_at_the_run_directory(tmp_path):
 
 
 def test_the_run_directory_says_what_was_run(tmp_path):
-    run = callback.prepare(run_config(tmp_path, "trainer.total_training_steps=7"))
+    run, _ = callback.prepare(run_config(tmp_path, "trainer.total_training_steps=7"))
     written = OmegaConf.load(run / "config.yaml")
     assert written.trainer.total_training_steps == 7
     assert written.trainer.v1.sampler.sampler_kwargs.train_batch_size == written.data.train_batch_size
@@ -76,7 +76,7 @@ def test_the_demo_fills_only_what_the_user_left_open(tmp_path, monkeypatch):
     made = demo_model.DemoArtifacts(Path("/m"), Path("/t.parquet"), Path("/h.parquet"), {"random_policy": 0.1})
     monkeypatch.setattr(demo_model, "prepare_demo", lambda _: made)
     config = run_config(tmp_path, "swe.demo.enabled=true", "data.val_files=/mine.parquet")
-    run = callback.prepare(config)
+    run, _ = callback.prepare(config)
     assert (config.actor_rollout_ref.model.path, config.data.train_files) == ("/m", "/t.parquet")
     assert config.data.val_files == "/mine.parquet"
     assert (run / "baselines.json").read_text().startswith('{\n "random_policy"')

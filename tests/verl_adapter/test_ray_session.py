@@ -1,0 +1,74 @@
+"""A run has a Ray session of its own, and its directory goes with the run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from swe_plugin.environments import leases
+from swe_plugin.verl_adapter.ray_session import RaySession
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+def settings(**values):
+    return OmegaConf.create({"ray_kwargs": {"ray_init": values}})
+
+
+def leased():
+    return list(leases.lease_directory().glob("*.json"))
+
+
+def test_the_directory_is_leased_before_ray_makes_it_and_gone_after_the_end():
+    config = settings()
+    session = RaySession(config)
+    directory = Path(config.ray_kwargs.ray_init._temp_dir)
+    assert not directory.exists()
+    assert leased()
+    (directory / "session_latest/logs").mkdir(parents=True)
+    session.end()
+    assert not directory.exists()
+    assert not leased()
+
+
+def test_the_logs_of_a_failed_run_are_kept(tmp_path):
+    config = settings()
+    session = RaySession(config)
+    logs = Path(config.ray_kwargs.ray_init._temp_dir) / "session_latest/logs"
+    logs.mkdir(parents=True)
+    (logs / "worker.err").write_text("the cause")
+    session.end(logs_to=tmp_path / "kept")
+    assert (tmp_path / "kept" / "worker.err").read_text() == "the cause"
+
+
+@pytest.mark.parametrize("given", [{"address": "auto"}, {"_temp_dir": "/elsewhere"}])
+def test_what_the_user_named_is_left_alone(given):
+    config = settings(**given)
+    RaySession(config)
+    assert config == settings(**given)
+    assert not leased()
+
+
+def test_a_killed_driver_leaves_nothing_past_the_next_start():
+    code = """
+import os, signal
+from omegaconf import OmegaConf
+from swe_plugin.verl_adapter.ray_session import RaySession
+config = OmegaConf.create({"ray_kwargs": {"ray_init": {}}})
+RaySession(config)
+os.makedirs(config.ray_kwargs.ray_init._temp_dir + "/session_1/sockets")
+print(config.ray_kwargs.ray_init._temp_dir, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    driver = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    directory = Path(driver.stdout.strip())
+    assert directory.is_dir(), driver.stderr
+    report = leases.reap()
+    assert not directory.exists()
+    assert report.directories == 1

@@ -104,6 +104,8 @@ class PolicyConfig:
     """Tokens of one answer; 0: whatever is left of the response length."""
     max_attempts: int = 3
     """Calls of the inference server for one answer before the rollout is given up."""
+    call_timeout_s: float = 1200.0
+    """Time of one call, queueing in the server included; a server that hangs is a failure, not a slow agent."""
     chat_template: str = ""
     """Path of a jinja chat template that replaces the tokenizer's; empty keeps it."""
     concurrency: int = 256
@@ -158,6 +160,8 @@ class DemoConfig:
     """Make tasks and model before training and point verl's data and model keys at them."""
     seed: int = 0
     """Seed of task generation, warm start and training order."""
+    warm_start_steps: int = 120
+    """Supervised steps on the action format (never on answers) before training."""
 
 
 @dataclass

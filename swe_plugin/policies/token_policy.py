@@ -55,6 +55,7 @@ class TokenPolicy:
         journal: where each call is written down; in memory by default.
         semaphore: bounds calls in flight, shared between rollouts.
         max_attempts: calls for one answer before `PolicyError`.
+        call_timeout_s: seconds after which a call has failed, so that a server that hangs is no slow agent.
         backoff_s: seconds before the second call; doubles, up to 8.
         request_id: identifies the rollout to the server's router; random by default.
     """
@@ -69,6 +70,7 @@ class TokenPolicy:
         journal: Journal | None = None,
         semaphore: asyncio.Semaphore | None = None,
         max_attempts: int = 3,
+        call_timeout_s: float = 1200.0,
         backoff_s: float = 0.5,
         request_id: str = "",
     ) -> None:
@@ -78,6 +80,7 @@ class TokenPolicy:
         self.request_id = request_id or uuid.uuid4().hex
         self._gate: AbstractAsyncContextManager[object] = semaphore or nullcontext()
         self._max_attempts, self._backoff_s = max_attempts, backoff_s
+        self._call_timeout_s = call_timeout_s
         self._seen: list[Message] = []
         self._tools: Sequence[Mapping[str, Any]] = ()
         self._last_ids: Sequence[int] = ()
@@ -169,7 +172,7 @@ class TokenPolicy:
         async with self._gate:
             began = time.perf_counter()
             try:
-                completion = await self._server.generate(self.request_id, context, max_tokens=max_tokens)
+                completion = await self._generate(context, max_tokens)
             except BaseException as raised:
                 error = f"{type(raised).__name__}: {raised}"
                 raise
@@ -195,6 +198,16 @@ class TokenPolicy:
             self.recorder.note("aborted", f"attempt {attempt}, {len(completion.token_ids)} ids dropped")
             raise PolicyError(f"the server aborted attempt {attempt} of {self._max_attempts}")
         return completion
+
+    async def _generate(self, context: list[int], max_tokens: int) -> Completion:
+        deadline = asyncio.timeout(self._call_timeout_s)
+        try:
+            async with deadline:
+                return await self._server.generate(self.request_id, context, max_tokens=max_tokens)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise PolicyError(f"no answer within {self._call_timeout_s:g} s") from error
 
 
 async def _off_loop(messages: Sequence[Message], function: Any, *args: Any, **kwargs: Any) -> Any:

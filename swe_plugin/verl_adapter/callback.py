@@ -24,6 +24,7 @@ from swe_plugin.config import SweConfig, load_config
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import SwePluginError
 from swe_plugin.plugins import load_plugins
+from swe_plugin.trajectories.store import remove_partial
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import check_verl_config
 from swe_plugin.verl_adapter.ray_session import RaySession
@@ -63,7 +64,9 @@ class SweCallback(Callback):  # type: ignore[misc]
             print_report(self._run)
 
     def _end(self, session: RaySession) -> None:
-        session.end(logs_to=self._run / "ray_logs" if self._failed and self._run is not None else None)
+        if self._run is not None:
+            session.end(logs_to=self._run / "ray_logs" if self._failed else None)
+            remove_partial(self._run.parent)
 
 
 def prepare(config: DictConfig) -> tuple[Path, RaySession]:

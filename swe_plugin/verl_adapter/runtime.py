@@ -99,6 +99,7 @@ class Runtime:
                 journal=journal,
                 semaphore=self._calls,
                 max_attempts=self.config.policy.max_attempts,
+                call_timeout_s=self.config.policy.call_timeout_s,
                 request_id=f"{request.request_id}_{attempts}",
             )
 

@@ -316,3 +316,16 @@ async def test_an_answer_can_be_asked_for_again_after_the_second_call_failed():
     await policy.respond(history)
     assert [sampled(segment) for segment in policy.segments] == [[*b"ls", END], [*b"good", END]]
     proved(policy)
+
+
+async def test_a_server_that_hangs_is_a_failed_call_and_no_slow_agent():
+    policy, server = make(["ls"], call_timeout_s=0.05, max_attempts=2)
+
+    async def hang(*_, **__):
+        await asyncio.Event().wait()
+
+    server.generate = hang
+    with pytest.raises(PolicyError, match=r"no answer within 0\.05 s"):
+        await policy.respond(START)
+    assert len(policy.journal.records) == 2
+    assert not any(sampled(segment) for segment in policy.segments)

@@ -221,6 +221,9 @@ CLOSED = [
     "cp /bin/bash /tmp/suid && chmod 4755 /tmp/suid && chown root /tmp/suid",
     "cat /proc/keys | grep -q .",
     "cat /proc/kallsyms | grep -q .",
+    'test "$(dd if=/proc/kpageflags bs=8 count=1 | wc -c)" = 8',
+    "grep -q name /proc/slabinfo",
+    "test -w /proc/mtrr -a ! -c /proc/mtrr",
 ]
 
 

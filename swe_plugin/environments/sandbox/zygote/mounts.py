@@ -22,6 +22,14 @@ _HIDDEN_FILES = (
     "timer_list",
     "sched_debug",
     "config.gz",
+    # readable by root only, which is whom the agent is outside in a user namespace that root made
+    "kpagecount",
+    "kpagecgroup",
+    "kpageflags",
+    "mtrr",
+    "pagetypeinfo",
+    "slabinfo",
+    "vmallocinfo",
 )
 _HIDDEN_DIRECTORIES = ("acpi", "asound", "scsi", "driver", "dynamic_debug")
 _READ_ONLY = ("sys", "bus", "fs", "irq", "tty", "pressure")

@@ -112,7 +112,7 @@ def _build(config: DemoConfig, directory: Path) -> None:
         model = warm_start.build_model(words, config.seed)
         train, heldout = split_tasks(config.seed)
         baselines = _baselines(model, words, heldout, config)
-        loss = warm_start.warm_start(model, words, seed=config.seed)
+        loss = warm_start.warm_start(model, words, seed=config.seed, steps=config.warm_start_steps)
     finally:
         torch.set_num_threads(threads)
         torch.random.set_rng_state(state)

@@ -1,15 +1,16 @@
 """Generated tasks: a function whose body contradicts its docstring, in a small repository of its own.
 
-The issue names the function and says that it is wrong, never how: the same sentences go with every wanted
-behaviour, so only the docstring in the file tells the fix. The buggy body is any other behaviour of the
-family, so it does not tell the fix either.
+The issue names the function and says that it is wrong, never how. Every prompt belongs to eight tasks that
+want eight different things, so even a policy that knows all prompts by heart has to read the file. The buggy
+body is any other behaviour of the family, so it does not tell the fix either: the docstring does.
 """
 
 from __future__ import annotations
 
 import difflib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from swe_plugin.config import DemoConfig
@@ -37,8 +38,7 @@ def module_source(function: str, docstring: str, expression: str, helper: str) -
     )
 
 
-def _task(repository: Repository, behaviour: Behaviour, number: int, split: str, rng: random.Random) -> Task:
-    function = repository.functions[number % len(repository.functions)]
+def _task(repository: Repository, function: str, issue: str, behaviour: Behaviour, rng: random.Random) -> Task:
     docstring = rng.choice(_DOCSTRINGS).format(phrase=behaviour.phrase)
     buggy = rng.choice([b for b in FAMILIES[behaviour.family] if b is not behaviour])
     path = f"{repository.module}.py"
@@ -47,8 +47,8 @@ def _task(repository: Repository, behaviour: Behaviour, number: int, split: str,
         for expression in (buggy.expression, behaviour.expression)
     )
     return Task(
-        instance_id=f"demo__{repository.name}-{number + 1}",
-        problem_statement=rng.choice(_ISSUES).format(function=function, module=repository.module),
+        instance_id=f"demo__{repository.name}-{function}-{BEHAVIOURS.index(behaviour) + 1}",
+        problem_statement=issue,
         repo=repository.name,
         image=Image(base="host", files={path: before, "README.md": f"# {repository.name}\n"}, workdir="/testbed"),
         grading=GradingSpec(
@@ -60,7 +60,7 @@ def _task(repository: Repository, behaviour: Behaviour, number: int, split: str,
             timeout_s=30.0,
         ),
         gold_patch=_diff(path, before, after),
-        metadata={"split": split, "behaviour": behaviour.name, "family": behaviour.family, "bug": buggy.name},
+        metadata={"behaviour": behaviour.name, "family": behaviour.family, "bug": buggy.name},
     )
 
 
@@ -69,15 +69,18 @@ def _diff(path: str, before: str, after: str) -> str:
     return "".join(lines)
 
 
-def _generate(repositories: tuple[Repository, ...], split: str, seed: int) -> Iterator[Task]:
+def _generate(repositories: Iterable[Repository], split: str, seed: int) -> Iterator[Task]:
     for repository in repositories:
         rng = random.Random(f"{seed}/{repository.name}")  # noqa: S311 - not a secret
-        for number, behaviour in enumerate(rng.sample(BEHAVIOURS, len(BEHAVIOURS))):
-            yield _task(repository, behaviour, number, split, rng)
+        for function in repository.functions:
+            issue = rng.choice(_ISSUES).format(function=function, module=repository.module)
+            for behaviour in BEHAVIOURS:
+                task = _task(repository, function, issue, behaviour, rng)
+                yield replace(task, metadata={**task.metadata, "split": split})
 
 
 def split_tasks(seed: int = 0) -> tuple[list[Task], list[Task]]:
-    """Train and held-out tasks; every repository has each wanted behaviour once."""
+    """Train and held-out tasks: for every repository and function of it, each wanted behaviour once."""
     return list(_generate(TRAIN, "train", seed)), list(_generate(HELDOUT, "heldout", seed))
 
 

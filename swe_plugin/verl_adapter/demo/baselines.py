@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,12 +32,15 @@ def random_policy_rate(tasks: Sequence[Task], max_turns: int) -> float:
 
 
 def blind_rate(tasks: Sequence[Task]) -> float:
-    """Best resolved rate of any policy of menu commands that never looks: the most frequent solving fix.
+    """Best resolved rate of any policy of menu commands that never looks, even if it knows every prompt by heart:
+    the most frequent solving fix among the tasks that share a prompt.
 
     A fix overwrites whatever an earlier one wrote, so several of them are worth as much as the last.
     """
-    solved = [_solving_fix(task) for task in tasks]
-    return max(solved.count(index) for index in range(len(FIXES))) / len(solved)
+    solving: dict[str, Counter[int]] = defaultdict(Counter)
+    for task in tasks:
+        solving[task.problem_statement][_solving_fix(task)] += 1
+    return sum(max(counts.values()) for counts in solving.values()) / len(tasks)
 
 
 def _solving_fix(task: Task) -> int:

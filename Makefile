@@ -10,6 +10,8 @@ FLAVOUR ?= $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo gpu || ec
 # More words for `swe-plugin train`, e.g. ARGS="swe.demo.seed=3".
 ARGS ?=
 SEEDS ?= 0 1 2 3 4
+# Seeds at once.
+JOBS ?= 1
 
 ifeq ($(origin PYTHON),command line)
 ifneq ($(wildcard $(BIN)/python),)
@@ -86,7 +88,7 @@ bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_rooms.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
-	$(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)
+	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)
 
 clean: ## remove caches, and what a killed run left on this machine
 	@if [ -x $(BIN)/swe-plugin ]; then $(BIN)/swe-plugin clean; fi

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from page import machine, write_section
+
 from swe_plugin.cli.metrics import REWARD, mean_of, read_steps
 from swe_plugin.cli.report import summarize
 

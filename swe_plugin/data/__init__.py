@@ -1,1 +1,1 @@
-"""Written by its owner."""
+"""Where tasks come from: callables ``(settings) -> Iterable[Task]``, registered as datasets."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 import psutil
@@ -51,11 +52,10 @@ class RaySession:
 
         started = psutil.Process().children(recursive=True)
         ray.shutdown()
-        _, alive = psutil.wait_procs(started, timeout=patience_s)
-        for process in alive:
+        for process in _still_running(started, patience_s):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(alive, timeout=patience_s)
+        _still_running(started, patience_s)
         if self._lease is not None:
             directory = self._lease.directories[0]
             logs = directory / "session_latest" / "logs"
@@ -64,6 +64,24 @@ class RaySession:
             shutil.rmtree(directory, ignore_errors=True)
             self._lease.abandon()  # the reaper below removes what could not be removed here, or reports it
         reap()
+
+
+def _still_running(processes: list[psutil.Process], patience_s: float) -> list[psutil.Process]:
+    """Those that run after `patience_s`, sooner if none does. A zombie does not run; `psutil.wait_procs` waits for
+    ever for one whose parent is somebody else."""
+    end = time.monotonic() + patience_s
+    while running := [process for process in processes if _runs(process)]:
+        if time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    return running
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _sockets(directory: str, names: list[str]) -> set[str]:

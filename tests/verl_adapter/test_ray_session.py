@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,14 @@ os.kill(os.getpid(), signal.SIGKILL)
     report = leases.reap()
     assert not directory.exists()
     assert report.directories == 1
+
+
+@pytest.mark.timeout(30)
+def test_a_zombie_of_somebody_else_does_not_hold_the_end_up():
+    code = "import subprocess, time; subprocess.Popen(['true']); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        parent.stdout.readline()
+        began = time.monotonic()
+        RaySession(settings()).end(patience_s=1.0)
+        assert time.monotonic() - began < 10
+        assert parent.wait(5) != 0

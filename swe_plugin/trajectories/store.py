@@ -72,11 +72,8 @@ class TrajectoryStore:
             remove_partial(self.run_dir.parent)
         parent = self.run_dir / f"step_{step}" / phase
         parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=parent))
-        lock = os.open(partial, os.O_RDONLY)
+        partial, lock = _locked_directory(parent)
         try:
-            with contextlib.suppress(OSError):  # a file system without locks: then nobody sweeps either
-                fcntl.flock(lock, fcntl.LOCK_SH)
             _write(partial, result, step, phase)
             partial.chmod(0o755)
             return _publish(partial, parent / f"{safe_name(result.task.instance_id)}@{int(result.session)}")
@@ -85,6 +82,22 @@ class TrajectoryStore:
             raise
         finally:
             os.close(lock)
+
+
+def _locked_directory(parent: Path) -> tuple[Path, int]:
+    """A new directory and the descriptor that locks it. A sweep may take one away before it is locked: then the
+    next is tried."""
+    while True:
+        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=parent))
+        try:
+            lock = os.open(partial, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        with contextlib.suppress(OSError):  # a file system without locks: then nobody sweeps either
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        if partial.exists():
+            return partial, lock
+        os.close(lock)
 
 
 def remove_partial(parent: Path) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import math
 import os
+import tempfile
 
 import pytest
 from hypothesis import given
@@ -103,6 +104,21 @@ async def test_the_same_name_again_does_not_overwrite(tmp_path):
     assert len({path.name for path in paths}) == 8
     assert "repo__name-1@3.2" in {path.name for path in paths}
     assert sorted(find_trajectories(tmp_path)) == sorted(paths)
+
+
+async def test_a_sweep_that_comes_before_the_lock_costs_no_record(tmp_path, monkeypatch):
+    made, real = [], tempfile.mkdtemp
+
+    def swept_at_once(**kwargs):
+        made.append(real(**kwargs))
+        if len(made) == 1:
+            store.remove_partial(tmp_path.parent)
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_at_once)
+    path = await TrajectoryStore(tmp_path).save(rollout(), step=1, phase="train")
+    assert len(made) == 2
+    assert load_trajectory(path).step == 1
 
 
 async def test_trajectories_are_found_in_order_of_their_steps(tmp_path):

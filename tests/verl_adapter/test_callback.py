@@ -18,9 +18,9 @@ NOW = datetime(2030, 1, 2, 3, 4, 5)
 
 
 @pytest.fixture(autouse=True)
-def nothing_outlives_the_test(monkeypatch):
+def nothing_outlives_the_test(monkeypatch, tmp_path):
     monkeypatch.setattr(cpu, "activate", lambda: None)
-    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(os, "environ", {**os.environ, "SWE_PLUGIN_HOME": str(tmp_path / "home")})
 
 
 def run_config(tmp_path, *overrides):

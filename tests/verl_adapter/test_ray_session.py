@@ -9,11 +9,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from swe_plugin.environments import leases
+from swe_plugin.environments.sandbox import close_zygote
 from swe_plugin.verl_adapter.ray_session import RaySession
 
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
+    close_zygote()  # the end of a session ends every child of its process
     monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 

@@ -21,6 +21,7 @@ from swe_plugin.cli.child import ChildTree
 from swe_plugin.cli.follow import RunFollower, useful_lines
 from swe_plugin.cli.metrics import REWARD, STEP_S, Step, held_out
 from swe_plugin.cli.report import RESOLVED, print_report
+from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.errors import PluginError
 
 __all__ = ["INTERRUPTED", "train", "training_command"]
@@ -54,7 +55,9 @@ def train(command: Sequence[str], console: Console, *, grace_s: float = 10.0) ->
     """
     _check_installed()
     console.print(f"[bold]$ {escape(' '.join(command))}[/bold]", soft_wrap=True)
-    log = Path(tempfile.mkdtemp(prefix="swe-train-")) / LOG_FILE
+    lease = ResourceLease("train log", directories=[Path(tempfile.gettempdir())])
+    log = lease.directories[0] / LOG_FILE
+    log.parent.mkdir()
     follower = RunFollower(log)
     with log.open("wb") as output, _interrupts() as interrupts:
         child = ChildTree(command, _environment(), output)
@@ -65,6 +68,7 @@ def train(command: Sequence[str], console: Console, *, grace_s: float = 10.0) ->
                 child.kill()
             child.end(grace_s)
             _reap_leases(console)
+            lease.release()  # from here on the log is the user's
     if code == INTERRUPTED and follower.run_dir is None:
         shutil.rmtree(log.parent)
         return code

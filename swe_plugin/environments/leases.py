@@ -2,8 +2,9 @@
 
 A lease is a JSON file under ``<home>/leases/<host name>/`` that its owner keeps locked with ``flock``. The
 kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists.
-Processes are found by the lease id, a word of their command line, or by working in a listed directory. Mounts
-need no record: they live in mount namespaces only, and end with their processes.
+Processes are found by the lease id, a word of their command line, or by what they use: a listed directory that
+they work in or have a file of open. Mounts need no record: they live in mount namespaces only, and end with
+their processes.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
         _remove_cgroup(Path(name), report)
     for name in record.get("directories", ()):
         if Path(name).exists():
-            report.processes += _kill(lambda name=name: _working_in(Path(name)), report)
+            report.processes += _kill(lambda name=name: _using(Path(name)), report)
             try:
                 shutil.rmtree(name)
                 report.directories += 1
@@ -194,15 +195,22 @@ def _marked(marker: str) -> list[int]:
     return found
 
 
-def _working_in(directory: Path) -> list[int]:
-    """Processes whose working directory is `directory` or below: what a killed builder had started there."""
+def _using(directory: Path) -> list[int]:
+    """Processes that work in `directory` or below, or have a file there open: what a killed owner had started."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if (entry / "cwd").readlink().is_relative_to(directory):
-                    found.append(int(entry.name))
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and _reaches(entry, directory):
+            found.append(int(entry.name))
     return found
+
+
+def _reaches(process: Path, directory: Path) -> bool:
+    with contextlib.suppress(OSError):  # gone, or another user's
+        for link in (process / "cwd", *(process / "fd").iterdir()):
+            with contextlib.suppress(OSError):
+                if link.readlink().is_relative_to(directory):
+                    return True
+    return False
 
 
 def _members(cgroup: Path) -> list[int]:

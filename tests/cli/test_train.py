@@ -64,7 +64,7 @@ def test_it_prints_the_command_shows_steps_and_ends_with_the_report(tmp_path):
     assert "reward, first 1 steps -> last" in output
     assert f"log: {run / 'train.log'}" in output
     assert "Creating file logger" in (run / "train.log").read_text()
-    assert not list(tmp_path.glob("swe-train-*"))
+    assert not list(tmp_path.glob("swe-*"))
 
 
 def test_a_failing_command_shows_why_and_passes_its_exit_code_on(tmp_path):
@@ -73,7 +73,7 @@ def test_a_failing_command_shows_why_and_passes_its_exit_code_on(tmp_path):
     assert process.returncode == 1
     assert "swe-plugin cannot start: reason" in output
     assert "failed with exit code 1" in output
-    (log,) = tmp_path.glob("swe-train-*/train.log")
+    (log,) = tmp_path.glob("swe-*/train.log")
     assert f"log: {log}" in output
 
 
@@ -101,7 +101,7 @@ finally:
     assert process.returncode == 130
     assert "stopping" in output
     assert cleaned.exists()
-    assert not list(tmp_path.glob("swe-train-*"))
+    assert not list(tmp_path.glob("swe-*"))
     assert not psutil.pid_exists(orphan)
 
 

@@ -201,3 +201,17 @@ def test_what_cannot_be_removed_is_reported_and_kept(own_home, monkeypatch):
     monkeypatch.setenv("SWE_PLUGIN_HOME", str(own_home))
     assert reap().leases == [lease.id]
     assert not Path(lease.directories[0]).exists()
+
+
+def test_what_has_a_file_open_in_a_leased_directory_ends_with_it(tmp_path):
+    lease = ResourceLease("test", directories=[tmp_path])
+    lease.directories[0].mkdir()
+    log = lease.directories[0] / "log"
+    code = f"import time; file = open({str(log)!r}, 'w'); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd="/") as process:
+        process.stdout.readline()
+        lease.abandon()
+        report = reap()
+        assert process.wait(5) == -signal.SIGKILL
+    assert (report.processes, report.directories) == (1, 1)
+    assert not lease.directories[0].exists()

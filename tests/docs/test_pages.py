@@ -59,7 +59,15 @@ def test_every_metric_of_ours_is_explained():
 def test_every_command_is_mentioned():
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for command in build_app().registered_commands:
-        assert re.search(rf"swe-plugin [^\n]*\b{command.callback.__name__}\b", pages), command.callback.__name__
+        name = command.name or command.callback.__name__
+        assert re.search(rf"swe-plugin [^\n]*\b{name}\b", pages), name
+
+
+def test_every_command_has_a_manual():
+    for command in build_app().registered_commands:
+        assert command.callback.__doc__
+        for part in ("Example:", "Exit codes:"):
+            assert part in (command.epilog or ""), f"{command.callback.__name__}: {part}"
 
 
 def test_every_recipe_is_described_with_its_state():

@@ -15,7 +15,7 @@ from verl_adapter.main_ppo import main_ppo
 from swe_plugin.cli.train import training_command
 
 ROOT = Path(__file__).parents[2]
-MARKER = re.compile(r"<!-- not run: (.+?) -->")
+MARKER = re.compile(r"^ *<!-- not run: (.+?) -->$", re.MULTILINE)
 FENCE = re.compile(r"^( *)```(.*)$")
 VERL = ["python", "-m", "verl.trainer.main_ppo"]
 
@@ -47,7 +47,7 @@ def blocks(page: str) -> list[Block]:
         fence = FENCE.match(line)
         if fence and opened is None:
             language, _, file = fence[2].strip().partition(" ")
-            marker = MARKER.search(above)
+            marker = MARKER.match(above)
             opened, inside = (number, language, file, marker[1] if marker else ""), []
         elif fence:
             assert opened is not None

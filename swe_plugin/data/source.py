@@ -1,0 +1,43 @@
+"""Where tasks come from: a file, or a source that somebody registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swe_plugin.data.files import SUFFIXES, read_tasks
+from swe_plugin.errors import PluginError
+
+if TYPE_CHECKING:
+    from swe_plugin.config import SweConfig
+    from swe_plugin.plugins import Plugins
+    from swe_plugin.types import Task
+
+__all__ = ["open_tasks"]
+
+
+def open_tasks(dataset: str, config: SweConfig, plugins: Plugins, key: str) -> Iterable[Task]:
+    """The tasks of a dataset, possibly read as they are asked for.
+
+    Args:
+        dataset: path that ends in ``.jsonl`` or ``.parquet``, else a name registered by ``swe_register_datasets``.
+        config: the ``swe:`` section; a source is called with its part ``swe.demo``.
+        plugins: where names are looked up.
+        key: setting that names the dataset, for errors.
+
+    Raises:
+        ConfigError: neither, or (while reading) a row that is no task.
+        PluginError: the source cannot be imported, or failed.
+    """
+    if dataset.endswith(SUFFIXES):
+        return read_tasks(Path(dataset), key)
+    source: Callable[[Any], Iterable[Task]] = plugins.load("datasets", dataset, key)
+    return _guarded(source, config.demo, dataset)
+
+
+def _guarded(source: Callable[[Any], Iterable[Task]], settings: object, dataset: str) -> Iterator[Task]:
+    try:
+        yield from source(settings)
+    except Exception as error:
+        raise PluginError(f"dataset {dataset!r} failed: {type(error).__name__}: {error}") from error

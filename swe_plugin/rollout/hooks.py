@@ -25,5 +25,5 @@ def notify(manager: pluggy.PluginManager, hook: str, **arguments: object) -> Non
             continue
         try:
             manager.subset_hook_caller(hook, [other for other in plugins if other is not plugin])(**arguments)
-        except Exception:
+        except (Exception, SystemExit):
             logger.exception("%s: the hook of plugin %s failed", hook, manager.get_name(plugin))

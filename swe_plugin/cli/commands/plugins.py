@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from swe_plugin.cli.commands.options import AsJson
+from swe_plugin.cli.commands.options import FAILED, AsJson
+from swe_plugin.plugins import Plugins
 
 __all__ = ["register"]
 
 _EPILOG = (
-    "Example: swe-plugin plugins --json\n\nSWE_PLUGIN_DISABLE=dist-a,dist-b skips plugins, SWE_PLUGIN_TRACE=1 traces "
-    "calls of hooks.\n\nExit codes: 0, also where a plugin is broken."
+    "Example: swe-plugin plugins --json\n\nSWE_PLUGIN_DISABLE=name,name skips plugins by distribution or entry point, "
+    "SWE_PLUGIN_TRACE=1 traces calls of hooks and shows where a broken plugin fails.\n\n"
+    "Exit codes: 0; 1 where an installed plugin is broken."
 )
 
 
@@ -30,13 +32,30 @@ def plugins(as_json: AsJson = False) -> None:
     from swe_plugin.plugins import load_plugins
 
     loaded = load_plugins()
-    entries, broken = [asdict(e) for e in loaded.entries.values()], [asdict(b) for b in loaded.broken]
     if as_json:
-        print(json.dumps({"registered": entries, "broken": broken}, indent=2))
-        return
+        print(json.dumps(_as_data(loaded), indent=2))
+    else:
+        _print(loaded)
+    raise typer.Exit(FAILED if loaded.broken else 0)
+
+
+def _as_data(loaded: Plugins) -> dict[str, object]:
+    return {
+        "registered": [asdict(entry) for entry in loaded.entries.values()],
+        "loaded": [asdict(source) for source in loaded.loaded],
+        "broken": [asdict(item.source) | {"reason": item.reason} for item in loaded.broken],
+        "disabled": [asdict(source) for source in loaded.disabled],
+    }
+
+
+def _print(loaded: Plugins) -> None:
     table = Table("kind", "name", "from", "what", "target")
     for entry in loaded.entries.values():
-        table.add_row(entry.kind, entry.name, entry.distribution, entry.summary, entry.target)
+        row = (entry.kind, entry.name, f"{entry.distribution} {entry.version}", entry.summary, entry.target)
+        table.add_row(*map(escape, row))
     Console().print(table)
+    console = Console(stderr=True, highlight=False)
+    for source in loaded.disabled:
+        console.print(escape(f"{source} is disabled by SWE_PLUGIN_DISABLE"), soft_wrap=True)
     for item in loaded.broken:
-        Console(stderr=True).print(f"[red]{escape(f'{item.distribution}: {item.reason}')}[/red]")
+        console.print(f"[red]{escape(str(item))}[/red]", soft_wrap=True)

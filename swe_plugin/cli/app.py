@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from swe_plugin.cli.commands import clean, plugins, recipes, report, train, version
+from swe_plugin.cli.commands.options import FAILED, PASS_ON, fail
 from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
@@ -28,8 +31,28 @@ def _add_plugin_commands(app: typer.Typer) -> None:
     from swe_plugin.plugins import load_plugins
 
     loaded = load_plugins()
+    ours = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
     for name in loaded.names("commands"):
         try:
-            app.add_typer(loaded.load("commands", name, "swe-plugin"), name=name)
+            if name in ours:
+                raise PluginError("the name is that of a command of ours")
+            group = loaded.load("commands", name, "swe-plugin")
+            if not isinstance(group, typer.Typer):
+                raise PluginError("its target is no typer app")
         except PluginError as error:
-            Console(stderr=True).print(f"[red]{escape(str(error))}[/red]")
+            message = f"command {name!r} of {loaded.entries['commands', name].distribution}: {error}"
+            if name in ours:
+                Console(stderr=True).print(f"[red]{escape(message)}[/red]", soft_wrap=True)
+            else:
+                app.command(name, help="Cannot be loaded.", context_settings=PASS_ON)(_broken(message))
+        else:
+            app.add_typer(group, name=name)
+
+
+def _broken(message: str) -> Callable[[], None]:
+    """A command that ends with `message`, whatever words it is given."""
+
+    def command() -> None:
+        fail(message, FAILED)
+
+    return command

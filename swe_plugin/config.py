@@ -110,6 +110,9 @@ class PolicyConfig:
     """Path of a jinja chat template that replaces the tokenizer's; empty keeps it."""
     concurrency: int = 256
     """Calls in flight per worker (vLLM servers queue what is above their limit)."""
+    litellm: dict[str, Any] = field(default_factory=dict)
+    """More arguments of `litellm.acompletion` for a hosted model (`swe-plugin try`, never training), e.g. `temperature`
+    or `api_base`; no API keys, which are read from environment variables."""
 
 
 @dataclass

@@ -12,7 +12,10 @@ __all__ = ["Policy"]
 
 @runtime_checkable
 class Policy(Protocol):
-    """One per rollout. Scripted, keyboard, litellm and token-recording policies look alike to a scaffold."""
+    """One per rollout. Scripted, keyboard, litellm and token-recording policies look alike to a scaffold.
+
+    A policy that costs something may have an attribute ``usage`` (name -> amount), which the record keeps.
+    """
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -216,6 +216,7 @@ class _Attempt:
         result.n_format_errors = self._episode.n_format_errors
         if self._policy is not None:
             result.segments = list(self._policy.segments)
+            result.usage = dict(getattr(self._policy, "usage", {}))
         return result
 
     async def _in_environment(self, environment: Environment, policy_factory: PolicyFactory) -> StopReason:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swe_plugin.types import ToolCall
+from swe_plugin.types import Message, ToolCall
 
-__all__ = ["TOOLS", "Action", "ActionFormatError", "parse_fenced", "parse_tool_calls"]
+__all__ = ["SUBMIT", "TOOLS", "Action", "ActionFormatError", "parse_fenced", "parse_tool_calls", "write_action"]
 
 SUBMIT = "submit"
 
@@ -110,6 +110,23 @@ def parse_tool_calls(calls: Sequence[ToolCall]) -> list[Action]:
     if not calls:
         raise ActionFormatError("expected a call of the tool bash or submit, found none")
     return [_tool_action(call) for call in calls]
+
+
+def write_action(script: str, form: str, *, call_id: str = "call_0") -> Message:
+    """The answer of which `script` is read back: the inverse of the parsers.
+
+    Args:
+        script: bash, or ``submit``.
+        form: ``fenced`` or ``tools`` (``swe.scaffold.action``).
+        call_id: of the tool call.
+    """
+    submits = script.strip() == SUBMIT
+    if form == "tools":
+        call = ToolCall(SUBMIT, {}, call_id) if submits else ToolCall("bash", {"command": script}, call_id)
+        return Message("assistant", "", (call,))
+    longest = max(map(len, re.findall(r"`+", script)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Message("assistant", f"{fence}bash\n{script}\n{fence}")
 
 
 def _tool_action(call: ToolCall) -> Action:

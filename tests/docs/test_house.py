@@ -28,7 +28,9 @@ def test_the_cpu_lock_holds_what_the_package_asks_for(wanted):
     assert requirement.specifier.contains(pins("cpu.txt")[canonicalize_name(requirement.name)], prereleases=True)
 
 
-@pytest.mark.parametrize("wanted", [line for line in EXTRAS["dev"] if Requirement(line).name not in OUTSIDE])
+@pytest.mark.parametrize(
+    "wanted", [line for line in EXTRAS["dev"] + EXTRAS["litellm"] if Requirement(line).name not in OUTSIDE]
+)
 def test_the_dev_lock_holds_the_tools(wanted):
     requirement = Requirement(wanted)
     assert requirement.specifier.contains(pins("dev.txt")[canonicalize_name(requirement.name)], prereleases=True)

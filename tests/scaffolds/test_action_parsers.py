@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_plugin.scaffolds.parsers import Action, ActionFormatError, parse_fenced
+from swe_plugin.scaffolds.parsers import Action, ActionFormatError, parse_fenced, parse_tool_calls, write_action
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,19 @@ def test_whatever_the_text_it_is_an_action_or_a_format_error(before, after, scri
     except ActionFormatError:
         return
     assert action.submit or action.script
+
+
+SCRIPTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(
+    lambda script: script.strip() and "</think>" not in script and script.strip() != "submit"
+)
+
+
+@given(SCRIPTS)
+def test_what_is_written_is_read_back(script):
+    assert parse_fenced(write_action(script, "fenced").content) == Action(script)
+    assert parse_tool_calls(write_action(script, "tools").tool_calls) == [Action(script, call_id="call_0")]
+
+
+def test_the_word_submit_is_written_as_what_hands_in():
+    assert parse_fenced(write_action("submit", "fenced").content).submit
+    assert parse_tool_calls(write_action(" submit\n", "tools").tool_calls)[0].submit

@@ -8,7 +8,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["FAILED", "PASS_ON", "USAGE", "AsJson", "fail"]
+from swe_plugin.cli.commands import completion
+
+__all__ = ["FAILED", "PASS_ON", "USAGE", "AsJson", "Dataset", "fail"]
 
 FAILED = 1
 """Exit code: something that is not the user's doing did not work."""
@@ -17,6 +19,10 @@ USAGE = 2
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Context settings of a command that takes `key=value` words as they are."""
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable.")]
+Dataset = Annotated[
+    str,
+    typer.Option(help="Registered name, or path of a .jsonl or .parquet file.", autocompletion=completion.datasets),
+]
 
 
 def fail(message: object, code: int = USAGE) -> NoReturn:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from swe_plugin.cli.commands import completion
 from swe_plugin.cli.commands.options import PASS_ON, USAGE, fail
 from swe_plugin.errors import SwePluginError
 
@@ -26,7 +27,10 @@ def register(app: typer.Typer) -> None:
 
 def train(
     context: typer.Context,
-    recipe: Annotated[str, typer.Option(help="Recipe after +plugin=swe/; none: the embedded demo.")] = "",
+    recipe: Annotated[
+        str,
+        typer.Option(help="Recipe after +plugin=swe/; none: the embedded demo.", autocompletion=completion.recipes),
+    ] = "",
 ) -> None:
     """Run verl with the plugin, show progress, end with the report.
 

@@ -2,11 +2,12 @@
 
 Screens settings in minutes: the same tasks, model, prompts and parser, episodes by `SimulatedEpisode` (a test shows
 that it equals real execution), and GRPO as verl computes it (group-normalised advantages, token-mean, clip
-0.2 / 0.28 with dual clip 3, AdamW, cosine with warm-up). Prints one JSON line: mean reward of each five steps,
-held-out resolved rate before and after.
+0.2 / 0.28 with dual clip 3, KL loss of type low_var_kl, AdamW, cosine with warm-up). Prints one JSON line: mean reward
+of each five steps, held-out resolved rate before and after, and the behaviours that the last five steps never solved.
 """
 
 import argparse
+import copy
 import json
 import math
 import time
@@ -29,9 +30,9 @@ GRAD_NORM = 0.5
 
 def settings() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in {"seed": 0, "steps": 40, "prompts": 8, "samples": 16, "epochs": 4, "warmup": 3}.items():
+    for name, value in {"seed": 0, "steps": 36, "prompts": 16, "samples": 8, "epochs": 4, "warmup": 5}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    for name, value in {"lr": 1e-3, "min-lr-ratio": 0.02, "entropy": 0.0}.items():
+    for name, value in {"lr": 1e-3, "min-lr-ratio": 0.02, "entropy": 0.0, "kl": 0.05}.items():
         parser.add_argument(f"--{name}", type=float, default=value)
     return parser.parse_args()
 
@@ -71,8 +72,15 @@ def log_probs(model: Any, ids: torch.Tensor, attention: torch.Tensor) -> tuple[t
     return logs.gather(-1, ids[:, 1:, None])[..., 0], -(logs.exp() * logs).sum(-1)
 
 
+def low_var_kl(new: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Schulman's k3 estimate of KL(new || reference) per token, clamped as in verl's `kl_penalty_forward`."""
+    difference = (reference - new).clamp(-20, 20)
+    return (difference.exp() - difference - 1).clamp(-10, 10)
+
+
 def update(
     model: Any,
+    reference: Any,
     optimizer: torch.optim.Optimizer,
     conversations: list[Conversation],
     advantage: torch.Tensor,
@@ -80,19 +88,21 @@ def update(
 ) -> None:
     ids, attention, mask = padded(conversations)
     tokens = mask.sum()
-    if not given.entropy:  # a row without advantage has no gradient, but its tokens count
+    if not given.entropy and not given.kl:  # a row without advantage has no gradient, but its tokens count
         chosen = advantage != 0
         ids, attention, mask, advantage = ids[chosen], attention[chosen], mask[chosen], advantage[chosen]
     if not len(ids):
         return
     with torch.no_grad():
         old, _ = log_probs(model, ids, attention)
+        base, _ = log_probs(reference, ids, attention)
     advantage = advantage[:, None]
     for _ in range(given.epochs):
         new, entropy = log_probs(model, ids, attention)
         ratio = (new - old).exp()
         loss = torch.max(-advantage * ratio, -advantage * ratio.clamp(1 - CLIP_LOW, 1 + CLIP_HIGH))
         loss = torch.where(advantage < 0, torch.min(loss, -advantage * CLIP_DUAL), loss)
+        loss = loss + given.kl * low_var_kl(new, base)
         optimizer.zero_grad()
         (((loss - given.entropy * entropy) * mask).sum() / tokens).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), GRAD_NORM)
@@ -111,11 +121,13 @@ def main() -> None:
     folder = prepare_demo(DemoConfig(seed=given.seed)).model
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    reference = copy.deepcopy(model)
     torch.manual_seed(given.seed)
     train, held_out = split_tasks(given.seed)
     order = balanced_order(train, given.seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=given.lr, weight_decay=0.01)
     began, before, curve = time.time(), resolved(model, tokenizer, held_out), []
+    solved: dict[str, float] = {}
     for step in range(given.steps):
         for group in optimizer.param_groups:
             group["lr"] = given.lr * lr_factor(step, given)
@@ -123,13 +135,16 @@ def main() -> None:
         asked = [task for task in batch for _ in range(given.samples)]
         conversations = run_episodes(model, tokenizer, asked, **LIMITS)
         rewards = torch.tensor([float(c.episode.resolved) for c in conversations]).view(given.prompts, given.samples)
-        update(model, optimizer, conversations, advantages(rewards), given)
+        update(model, reference, optimizer, conversations, advantages(rewards), given)
         curve.append(float(rewards.mean()))
+        solved = {} if step == given.steps - 5 else solved
+        for task, group in zip(batch, rewards, strict=True):
+            solved[task.metadata["behaviour"]] = solved.get(task.metadata["behaviour"], 0.0) + float(group.sum())
+    lost = sorted(name for name, number in solved.items() if not number)
     fives = [round(sum(curve[i : i + 5]) / len(curve[i : i + 5]), 2) for i in range(0, len(curve), 5)]
     held = [round(before, 3), round(resolved(model, tokenizer, held_out), 3)]
-    print(
-        json.dumps({**vars(given), "curve": fives, "held_out": held, "seconds": round(time.time() - began)}), flush=True
-    )
+    results = {"curve": fives, "held_out": held, "lost": lost, "seconds": round(time.time() - began)}
+    print(json.dumps(vars(given) | results), flush=True)
 
 
 if __name__ == "__main__":

@@ -131,5 +131,5 @@ def _baselines(untrained: Any, words: Any, heldout: Any, config: DemoConfig) -> 
     return {
         "random_policy": baselines.random_policy_rate(heldout, MAX_TURNS),
         "never_reads": baselines.blind_rate(heldout),
-        "untrained": baselines.model_rate(untrained, words, heldout, max_turns=MAX_TURNS, max_turn_tokens=24),
+        "untrained": baselines.model_rate(untrained, words, heldout, max_turns=MAX_TURNS, max_turn_tokens=16),
     }

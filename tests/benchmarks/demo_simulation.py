@@ -23,14 +23,14 @@ from swe_plugin.verl_adapter.demo.episodes import Conversation
 from swe_plugin.verl_adapter.demo.sampling import run_episodes
 from swe_plugin.verl_adapter.demo_model import prepare_demo
 
-LIMITS = {"max_turns": 3, "max_turn_tokens": 24}
+LIMITS = {"max_turns": 3, "max_turn_tokens": 16}
 CLIP_LOW, CLIP_HIGH, CLIP_DUAL = 0.2, 0.28, 3.0
 GRAD_NORM = 0.5
 
 
 def settings() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in {"seed": 0, "steps": 36, "prompts": 16, "samples": 8, "epochs": 4, "warmup": 5}.items():
+    for name, value in {"seed": 0, "steps": 30, "prompts": 16, "samples": 8, "epochs": 4, "warmup": 5}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     for name, value in {"lr": 1e-3, "min-lr-ratio": 0.02, "entropy": 0.0, "kl": 0.05}.items():
         parser.add_argument(f"--{name}", type=float, default=value)

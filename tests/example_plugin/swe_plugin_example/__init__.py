@@ -1,0 +1,27 @@
+"""What this distribution adds to swe-plugin. Imported by every process of a run, so it imports nothing itself."""
+
+import os
+from pathlib import Path
+
+from swe_plugin.hookspecs import Register, hookimpl
+from swe_plugin.types import RolloutResult
+
+
+@hookimpl
+def swe_register_environments(register: Register) -> None:
+    """`swe.environment.backend=example_local`."""
+    register("example_local", f"{__name__}.environment:LocalEnvironment", summary="a directory here, not isolated")
+
+
+@hookimpl
+def swe_register_graders(register: Register) -> None:
+    """`swe.grading.grader=example_fraction`."""
+    register("example_fraction", f"{__name__}.grader:FractionGrader", summary="partial credit")
+
+
+@hookimpl
+def swe_rollout_finished(result: RolloutResult) -> None:
+    """One line per rollout into the file that `SWE_PLUGIN_EXAMPLE_LOG` names, if it does."""
+    if path := os.environ.get("SWE_PLUGIN_EXAMPLE_LOG"):
+        with Path(path).open("a", encoding="utf-8") as log:
+            log.write(f"{result.task.instance_id} {result.stop} {result.reward}\n")

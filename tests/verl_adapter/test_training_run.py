@@ -7,9 +7,11 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -34,12 +36,12 @@ MARK = "SWE_PLUGIN_TEST_RUN"
 class Run:
     """One run of verl in a session of its own, its descendants recognisable by their environment."""
 
-    def __init__(self, home: Path, recipe: str, *words: str):
+    def __init__(self, home: Path, recipe: str, *words: str, **variables: str):
         self.directory, self.mark = home / "outputs", uuid.uuid4().hex
         self.log = home / f"{self.mark}.log"
         command = [sys.executable, "-m", "verl.trainer.main_ppo", f"+plugin={recipe}"]
         command += [f"swe.output.dir={self.directory}", *SMALL, *words]
-        environment = os.environ | {"SWE_PLUGIN_HOME": str(home), "PYTHONUNBUFFERED": "1", MARK: self.mark}
+        environment = os.environ | {"SWE_PLUGIN_HOME": str(home), "PYTHONUNBUFFERED": "1", MARK: self.mark} | variables
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 command, env=environment, stdout=output, stderr=output, start_new_session=True, cwd=home
@@ -86,8 +88,8 @@ def home(tmp_path_factory):
 def start(home):
     runs = []
 
-    def start(recipe, *words):
-        runs.append(Run(home, recipe, *words))
+    def start(recipe, *words, **variables):
+        runs.append(Run(home, recipe, *words, **variables))
         return runs[-1]
 
     yield start
@@ -145,15 +147,37 @@ def test_a_named_run_resumes_and_ctrl_c_leaves_nothing(start, home):
     assert_nothing_is_left(run, home)
 
 
-def test_ppo_returns_are_the_rewards(start, home):
-    run = start("swe/demo_ppo", "trainer.total_training_steps=2", "trainer.val_before_train=false")
+@pytest.fixture
+def example_plugin(tmp_path):
+    """`tests/example_plugin`, installed by pip into a folder of this test; environment variables that lead there."""
+    source, site = tmp_path / "source", tmp_path / "site"
+    shutil.copytree(Path(__file__).parents[1] / "example_plugin", source)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", str(site), str(source)], check=True, timeout=300)
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "SWE_PLUGIN_EXAMPLE_LOG": str(tmp_path / "rollouts.log")}
+
+
+def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, home, example_plugin):
+    before = set(Path(tempfile.gettempdir()).glob("swe-example-*"))
+    words = ("trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1")
+    parts = ("swe.environment.backend=example_local", "swe.grading.grader=example_fraction")
+    run = start("swe/demo_ppo", *words, *parts, "swe.plugins=[swe-plugin-example]", **example_plugin)
     assert run.wait() == 0, run.tail()
     (directory,) = [path for path in run.directory.iterdir() if path.name != "grpo"]
+    assert sorted(steps(directory)) == [1, 2]
     for values in steps(directory).values():
         assert values["training/rollout_actor_probs_pearson_corr"] >= 0.99
+        assert values["swe/failed_total"] == 0
         # gamma = lambda = 1: the return at every sampled token of a rollout is its reward
         assert values["critic/returns/max"] == pytest.approx(values["critic/score/max"], abs=1e-4)
         assert values["critic/returns/min"] == pytest.approx(values["critic/score/min"], abs=1e-4)
         assert math.isfinite(values["critic/vf_loss"])
         assert values["critic/grad_norm"] > 0
+    rollouts = [json.loads(path.read_text()) for path in directory.glob("step_*/train/*@*/trajectory.json")]
+    assert len(rollouts) == 32
+    assert any("partial_credit" in rollout["flags"] and 0 < rollout["reward"] < 1 for rollout in rollouts)
+    heard = sorted(Path(example_plugin["SWE_PLUGIN_EXAMPLE_LOG"]).read_text().splitlines())
+    assert heard == sorted(f"{rollout['task']['instance_id']} LocalEnvironment" for rollout in rollouts)
     assert_nothing_is_left(run, home)
+    assert set(Path(tempfile.gettempdir()).glob("swe-example-*")) == before

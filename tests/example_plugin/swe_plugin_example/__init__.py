@@ -1,10 +1,11 @@
-"""What this distribution adds to swe-plugin. Imported by every process of a run, so it imports nothing itself."""
+"""What this distribution adds to swe-plugin. Every process of a run imports it: what it registers comes later."""
 
 import os
 from pathlib import Path
 
+from swe_plugin.environments.base import Environment
 from swe_plugin.hookspecs import Register, hookimpl
-from swe_plugin.types import RolloutResult
+from swe_plugin.types import Task
 
 
 @hookimpl
@@ -20,8 +21,8 @@ def swe_register_graders(register: Register) -> None:
 
 
 @hookimpl
-def swe_rollout_finished(result: RolloutResult) -> None:
+def swe_rollout_started(task: Task, environment: Environment) -> None:
     """One line per rollout into the file that `SWE_PLUGIN_EXAMPLE_LOG` names, if it does."""
     if path := os.environ.get("SWE_PLUGIN_EXAMPLE_LOG"):
         with Path(path).open("a", encoding="utf-8") as log:
-            log.write(f"{result.task.instance_id} {result.stop} {result.reward}\n")
+            log.write(f"{task.instance_id} {type(environment).__name__}\n")

@@ -26,6 +26,7 @@ __all__ = [
     "ScaffoldConfig",
     "SlotsConfig",
     "SweConfig",
+    "check_key",
     "load_config",
 ]
 
@@ -206,6 +207,23 @@ def load_config(section: Mapping[str, Any] | DictConfig | None) -> SweConfig:
     assert isinstance(config, SweConfig)
     _check_limits(config)
     return config
+
+
+def check_key(key: str, value: object = None) -> None:
+    """Refuse a dotted key, ``swe.`` included, that is not in the schema.
+
+    Args:
+        key: of a section or a leaf; below a mapping anything goes.
+        value: what it should become, for the error.
+
+    Raises:
+        ConfigError: unknown key, with the nearest known one.
+    """
+    schema, path = OmegaConf.structured(SweConfig), key.removeprefix("swe.")
+    known = _keys(schema)
+    mappings = [name for name in known if OmegaConf.get_type(OmegaConf.select(schema, name)) is dict]
+    if path not in known and not path.startswith(tuple(f"{name}." for name in mappings)):
+        raise ConfigError(key, value, _did_you_mean(path))
 
 
 def _did_you_mean(key: str) -> str:

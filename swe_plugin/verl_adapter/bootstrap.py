@@ -13,6 +13,7 @@ asks for us, a failure therefore ends the process with the reason (``SystemExit`
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import sys
@@ -54,13 +55,16 @@ def load(arguments: list[str]) -> None:
         arguments: command line of the process.
 
     Raises:
-        SystemExit: the command line asks for us and something of ours is broken.
+        SystemExit: the command line asks for us and something of ours is broken, or names what does not exist.
     """
     try:
         if is_driver(sys.orig_argv):
-            from swe_plugin.verl_adapter import searchpath
+            from swe_plugin.verl_adapter import command_line, searchpath
 
             searchpath.register()
+            command_line.refuse_mistakes(arguments)
+            if asks_for_us(arguments):  # Hydra would say of a broken callback only that it cannot be found
+                importlib.import_module("swe_plugin.verl_adapter.callback")
             if asks_for_us(arguments) and searchpath.chosen_device(arguments) == "cpu":
                 os.environ.setdefault(DEVICE_VARIABLE, "cpu")
         if os.environ.get(DEVICE_VARIABLE) == "cpu":

@@ -27,13 +27,16 @@ from swe_plugin.plugins import load_plugins
 from swe_plugin.trajectories.store import remove_partial
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.command_line import EXIT_BAD_CONFIGURATION
 from swe_plugin.verl_adapter.ray_session import RaySession
 from swe_plugin.verl_adapter.run_directory import claim, metrics_file
 
 __all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
 
-EXIT_BAD_CONFIGURATION = 2
-"""Exit code of a run that was refused before Ray started."""
+_MULTIRUN = """\
+swe-plugin: --multirun: one process trains once; let your shell start one after another:
+  for seed in 1 2 3; do python -m verl.trainer.main_ppo +plugin=swe swe.demo.seed=$seed; done
+"""
 
 
 class SweCallback(Callback):  # type: ignore[misc]
@@ -54,6 +57,11 @@ class SweCallback(Callback):  # type: ignore[misc]
         except Exception as error:
             traceback.print_exc()
             raise SystemExit(1) from error
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Refuse: Hydra would run all jobs in this process, on one Ray session, and call no `on_run_start`."""
+        sys.stderr.write(_MULTIRUN)
+        raise SystemExit(EXIT_BAD_CONFIGURATION)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
         """Print the table of results; a failed run has none, Hydra prints its error."""

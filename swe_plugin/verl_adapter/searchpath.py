@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 import swe_plugin
 
-__all__ = ["RecipeSearchPath", "chosen_device", "machine", "recipes_directory", "register"]
+__all__ = ["RecipeSearchPath", "chosen_device", "machine", "recipe_names", "recipes_directory", "register"]
 
 
 def recipes_directory() -> Path:
@@ -26,6 +26,12 @@ def recipes_directory() -> Path:
         if (directory / "plugin" / "swe.yaml").is_file():
             return directory
     raise FileNotFoundError(f"no recipes in {package} nor beside it; reinstall swe-plugin")
+
+
+def recipe_names() -> list[str]:
+    """What ``+plugin=`` can select: ``swe`` and the recipes below it."""
+    folder = recipes_directory() / "plugin"
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
 
 
 def machine() -> str:

@@ -107,6 +107,8 @@ class PolicyConfig:
     """Calls of the inference server for one answer before the rollout is given up."""
     call_timeout_s: float = 1200.0
     """Time of one call, queueing in the server included; a server that hangs is a failure, not a slow agent."""
+    renderer: str = "chat_template"
+    """Registered renderer: how messages become tokens."""
     chat_template: str = ""
     """Path of a jinja chat template that replaces the tokenizer's; empty keeps it."""
     concurrency: int = 256

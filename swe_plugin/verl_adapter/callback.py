@@ -117,6 +117,7 @@ def _check_names(section: SweConfig) -> None:
     plugins.load("environments", section.environment.backend, "swe.environment.backend")
     plugins.load("scaffolds", section.scaffold.name, "swe.scaffold.name")
     plugins.load("graders", section.grading.grader, "swe.grading.grader")
+    plugins.load("renderers", section.policy.renderer, "swe.policy.renderer")
 
 
 def _activate_device(config: DictConfig) -> None:

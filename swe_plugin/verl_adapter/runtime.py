@@ -20,7 +20,6 @@ from swe_plugin.policies.token_policy import TokenPolicy
 from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.tokens.journal import Journal
 from swe_plugin.tokens.renderer import Renderer
-from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.tokens.server import Completion, TokenServer
 from swe_plugin.trajectories.names import safe_name
 from swe_plugin.types import RolloutResult, Task
@@ -166,7 +165,7 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
 
     Raises:
         ConfigError: a setting or the chat template is wrong.
-        PluginError: a named backend, scaffold or grader cannot be imported.
+        PluginError: a named backend, scaffold, grader or renderer cannot be imported.
     """
     swe = load_config(config.swe)
     rollout = config.actor_rollout_ref.rollout
@@ -177,7 +176,10 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
         max_response_tokens=rollout.response_length,
         max_turn_tokens=swe.policy.max_turn_tokens,
     )
-    renderer = ChatTemplateRenderer(
+    make_renderer: Callable[..., Renderer] = load_plugins().load(
+        "renderers", swe.policy.renderer, "swe.policy.renderer"
+    )
+    renderer = make_renderer(
         tokenizer,
         _template(swe.policy.chat_template),
         stop_ids=stop_ids,

@@ -23,10 +23,11 @@ git -c user.name=base -c user.email=base@localhost -c commit.gpgsign=false commi
 """
 _SHELL = """\
 exec 2>&1
-[ -f "$1" ] && . "$1" 2> /dev/null
+__state=$1
+[ -f "$__state" ] && . "$__state" 2> /dev/null
 eval "$2"
-set -- "$?" "$1"
-{ declare -p | grep -v '^declare -[A-Za-z]*r'; declare -f; printf 'cd -- %q\\n' "$PWD"; } > "$2" 2> /dev/null
+set -- "$?"
+{ declare -p | grep -v '^declare -[A-Za-z]*r'; declare -f; printf 'cd -- %q\\n' "$PWD"; } > "$__state" 2> /dev/null
 exit "$1"
 """
 
@@ -35,8 +36,8 @@ class ExecEnvironment(Environment):
     """Everything by commands inside: a subclass writes `start`, `stop`, `exec` and `is_alive`.
 
     Needs bash, coreutils, tar and git inside, and `limits.output_bytes` of at least 512 KiB. A `start` ends with
-    `make_repository`. The shell keeps directory, variables and functions from call
-    to call, but neither options of ``set`` nor aliases; each call is a new bash.
+    `make_repository`. The shell keeps directory, variables and functions from call to call, but neither options of
+    ``set`` nor aliases; each call is a new bash.
     """
 
     def __init__(self, spec: EnvironmentSpec) -> None:
@@ -72,7 +73,9 @@ class ExecEnvironment(Environment):
         while True:
             words = ["bash", "-c", read, "bash", path, str(len(content) + 1), str(_CHUNK_BYTES)]
             result = await self.exec(words, cwd="/")
-            if result.exit_code or result.truncated:
+            if result.truncated:
+                raise OSError(f"{path}: limits.output_bytes={self.spec.limits.output_bytes} is too small to read files")
+            if result.exit_code:
                 await self._raise_if_dead()
                 raise FileNotFoundError(f"{path}: {result.stderr.strip() or 'no such file'}")
             chunk = base64.b64decode(result.stdout)

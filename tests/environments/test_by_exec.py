@@ -60,7 +60,7 @@ async def test_the_shell_keeps_directory_variables_and_functions(environment):
     assert (done.stdout, done.stderr, done.exit_code) == ("a\nb\nxx\npkg\noops\n", "", 0)
     assert (await environment.shell("exit 3")).exit_code == 3
     await environment.shell("set -- calc.py; name=c")  # its own words are not ours
-    assert (await environment.shell('echo $name; git status --short')).stdout == "c\n"
+    assert (await environment.shell("echo $name; git status --short")).stdout == "c\n"
     assert (await environment.shell("false")).exit_code == 1
     assert (await environment.shell("basename $PWD")).stdout == "pkg\n"
 

@@ -315,6 +315,7 @@ class RolloutResult:
         n_format_errors: answers in which no action could be read.
         flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.
         usage: what the policy reports to have used, failed attempts included, e.g. ``prompt_tokens``, ``cost_usd``.
+        request_id: by which the journal knows the calls behind `segments`; empty for policies without a journal.
     """
 
     task: Task
@@ -331,3 +332,4 @@ class RolloutResult:
     n_format_errors: int = 0
     flags: tuple[str, ...] = ()
     usage: dict[str, float] = field(default_factory=dict)
+    request_id: str = ""

@@ -217,6 +217,7 @@ class _Attempt:
         if self._policy is not None:
             result.segments = list(self._policy.segments)
             result.usage = dict(getattr(self._policy, "usage", {}))
+            result.request_id = getattr(self._policy, "request_id", "")  # only policies that keep a journal have one
         return result
 
     async def _in_environment(self, environment: Environment, policy_factory: PolicyFactory) -> StopReason:

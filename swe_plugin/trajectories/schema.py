@@ -85,6 +85,7 @@ def from_json(
             n_format_errors=data["n_format_errors"],
             flags=tuple(data["flags"]),
             usage=data.get("usage", {}),
+            request_id=data.get("request_id", ""),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error

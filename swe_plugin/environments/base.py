@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from swe_plugin.types import ExecResult, Image
+
+if TYPE_CHECKING:
+    from swe_plugin.config import EnvironmentConfig
 
 __all__ = ["Environment", "EnvironmentLimits", "EnvironmentSpec"]
 
@@ -60,6 +63,29 @@ class Environment(abc.ABC):
     """
 
     spec: EnvironmentSpec
+
+    @classmethod
+    def check(cls, config: EnvironmentConfig) -> str:
+        """Whether this machine can run such environments with these settings; optional, blocking, leaves nothing.
+
+        Called before a run starts and by ``swe-plugin doctor``.
+
+        Returns:
+            What was found, in a few words.
+
+        Raises:
+            ConfigError: it cannot; names the key and the fix.
+        """
+        return ""
+
+    @classmethod
+    def check_image(cls, image: Image) -> None:
+        """Whether such environments can start from `image` here; optional, called once per image before a run.
+
+        Raises:
+            EnvironmentStartError: they cannot; names the image and the fix.
+        """
+        return
 
     @abc.abstractmethod
     async def start(self) -> None:

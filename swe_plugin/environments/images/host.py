@@ -13,12 +13,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from swe_plugin.environments.images.elf import needed_libraries
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["build_host_image", "host_image_key"]
+__all__ = ["build_host_image", "check_host_tools", "host_image_key"]
 
 _RECIPE = "host-1"
 """Part of the key: raise it when this module builds something else from the same machine."""
@@ -79,6 +80,16 @@ def build_host_image(root: Path) -> None:
     _git(root, copied)
     binaries = [*_python(root), *copied]
     _libraries(root, binaries)
+
+
+@cache
+def check_host_tools() -> None:
+    """Whether this machine has what the image is made of; asked once per process.
+
+    Raises:
+        EnvironmentStartError: a tool that agents cannot do without is missing here.
+    """
+    _tools()
 
 
 def _directories(root: Path) -> None:

@@ -11,25 +11,28 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
-from swe_plugin.environments.images import Layers, resolve
+from swe_plugin.environments.images import Layers, check_image, resolve
 from swe_plugin.environments.sandbox.channel import Channel
-from swe_plugin.environments.sandbox.owner import ZygoteProcess, current_zygote
+from swe_plugin.environments.sandbox.owner import ZygoteProcess, borrowed_zygote, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
+from swe_plugin.environments.sandbox.settings import check_settings
 from swe_plugin.environments.sandbox.transfer import receive_tree, send_tree
 from swe_plugin.environments.sandbox.zygote.files import FAILED
 from swe_plugin.environments.sandbox.zygote.frames import Frame
 from swe_plugin.environments.sandbox.zygote.plan import Plan
-from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
-from swe_plugin.types import ExecResult
+from swe_plugin.errors import ConfigError, EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.types import ExecResult, Image
+
+if TYPE_CHECKING:
+    from swe_plugin.config import EnvironmentConfig
 
 __all__ = ["SandboxEnvironment"]
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = frozenset({"mode", "open_files"})
 _AGENT_ID = 1000
 _GRACE_S = 15.0
 """How much later than a command's limit the sandbox must have answered; then it counts as dead."""
@@ -53,6 +56,22 @@ class SandboxEnvironment(Environment):
         self._number = 0
         self._shell = asyncio.Lock()
         self._used = False
+
+    @classmethod
+    def check(cls, config: EnvironmentConfig) -> str:
+        """Try a sandbox with these settings; see `Environment.check`."""
+        options = dict(config.options)
+        check_settings(config.memory_mib, config.disk_mib, options)
+        with borrowed_zygote():
+            try:
+                return f"sandbox mode {require_mode(str(options.get('mode', 'auto')))}"
+            except EnvironmentStartError as error:
+                raise ConfigError("swe.environment.backend", config.backend, str(error)) from error
+
+    @classmethod
+    def check_image(cls, image: Image) -> None:
+        """See `Environment.check_image`."""
+        check_image(image)
 
     async def start(self) -> None:
         """Build the sandbox and start its bash."""
@@ -95,13 +114,10 @@ class SandboxEnvironment(Environment):
     def _plan(self, mode: str, layers: list[str]) -> Plan:
         assert self._zygote is not None
         spec, limits = self.spec, self.spec.limits
-        if unknown := sorted(set(spec.options) - _OPTIONS):
-            raise self._start_error(f"unknown option {unknown[0]!r}; known: {', '.join(sorted(_OPTIONS))}")
-        if limits.disk_mib * 4 > limits.memory_mib * 3:
-            raise self._start_error(
-                f"disk_mib={limits.disk_mib} must be at most three quarters of memory_mib={limits.memory_mib}: "
-                "written files count as memory"
-            )
+        try:
+            check_settings(limits.memory_mib, limits.disk_mib, spec.options)
+        except ConfigError as error:
+            raise self._start_error(str(error)) from error
         return Plan(
             mode=mode,
             layers=layers,

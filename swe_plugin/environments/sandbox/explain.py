@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 __all__ = ["explain"]
@@ -11,6 +12,7 @@ _CONTAINER = (
     "--security-opt systempaths=unconfined (Kubernetes: a privileged pod), or use another backend "
     "(swe.environment.backend=docker)"
 )
+_SYS_ADMIN = 1 << 21
 _SETTINGS = (
     (
         "/proc/sys/user/max_user_namespaces",
@@ -41,14 +43,15 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
     """
     if not reason:
         return ""
+    reason = re.sub(r"^\[Errno \d+\] ", "", reason)  # as an OSError of the trial prints itself
     if reason == "this process is not root":
         return "none needed if mode user works; otherwise run as root"
     if reason.startswith("root's processes"):
         return "run as an ordinary user, for whom the kernel bounds them, or make the pids cgroup writable"
     if reason.startswith(("clone", "unshare")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
-        if "No space left" in reason:
-            return "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
-        return (_setting(root) if mode == "user" else "") or _CONTAINER
+        if "No space left" in reason:  # what the kernel also says where the limit is 0
+            return (_setting(root) if mode == "user" else "") or "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
+        return (_setting(root) if mode == "user" else "") or _refused_by(root) + _CONTAINER
     if reason.startswith("mount proc"):
         return "parts of /proc are masked here, so that no new one may be mounted: " + _CONTAINER
     if reason.startswith("mount overlay") or reason.startswith("overlay"):
@@ -61,6 +64,21 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
     if reason.startswith("confinement"):
         return "this kernel does not enforce the filter (CONFIG_SECCOMP_FILTER): use another backend"
     return _CONTAINER
+
+
+def _refused_by(root: Path) -> str:
+    """What of this process makes the kernel refuse namespaces, as ``/proc/self/status`` has it."""
+    try:
+        lines = (root / "proc/self/status").read_text().splitlines()
+    except OSError:
+        return ""
+    status = dict(line.partition(":\t")[::2] for line in lines)
+    causes = []
+    if not int(status.get("CapEff", "0"), 16) & _SYS_ADMIN:
+        causes.append("this process lacks the capability SYS_ADMIN")
+    if status.get("Seccomp") == "2":
+        causes.append("a seccomp filter is on it")
+    return " and ".join(causes) + ": " if causes else ""
 
 
 def _setting(root: Path) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from swe_plugin.environments.home import home
@@ -21,7 +22,7 @@ from swe_plugin.environments.sandbox import zygote
 from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy, find_candidates
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["ZygoteProcess", "close_zygote", "current_zygote"]
+__all__ = ["ZygoteProcess", "borrowed_zygote", "close_zygote", "current_zygote"]
 
 _SEND_ATTEMPTS, _SEND_PAUSE_S = 2500, 0.002
 
@@ -173,6 +174,17 @@ def close_zygote() -> None:
         if _current is not None:
             _current.close()
             _current = None
+
+
+@contextlib.contextmanager
+def borrowed_zygote() -> Iterator[None]:
+    """For the length of a trial: a zygote that was not running before is ended after it. Blocking."""
+    was_running = _current is not None
+    try:
+        yield
+    finally:
+        if not was_running:
+            close_zygote()
 
 
 def _forget_in_child() -> None:

@@ -23,10 +23,9 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from swe_plugin.config import SweConfig, load_config
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import SwePluginError
-from swe_plugin.plugins import load_plugins
 from swe_plugin.trajectories.store import remove_partial
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
-from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.checks import require
 from swe_plugin.verl_adapter.command_line import EXIT_BAD_CONFIGURATION
 from swe_plugin.verl_adapter.ray_session import RaySession
 from swe_plugin.verl_adapter.run_directory import claim, metrics_file
@@ -90,10 +89,9 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         ConfigError: a setting is wrong.
         PluginError: a plugin that the run names is missing or broken.
     """
-    section = load_config(config.get("swe"))
-    _check_names(section)
-    check_verl_config(config)
     _activate_device(config)
+    require(config)
+    section = load_config(config.get("swe"))
     with flag_override(config, ["struct", "readonly"], False):
         run = claim(Path(section.output.dir), section.output.run, datetime.now())
         sys.stderr.write(f"swe-plugin: the run is in {run}\n")
@@ -108,16 +106,6 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
             _prepare_demo(config, section, run)
     _write_resolved(config, run / "config.yaml")
     return run, session
-
-
-def _check_names(section: SweConfig) -> None:
-    """Refuse names that nothing has registered, and plugins that are missing."""
-    plugins = load_plugins()
-    plugins.require(section.plugins)
-    plugins.load("environments", section.environment.backend, "swe.environment.backend")
-    plugins.load("scaffolds", section.scaffold.name, "swe.scaffold.name")
-    plugins.load("graders", section.grading.grader, "swe.grading.grader")
-    plugins.load("renderers", section.policy.renderer, "swe.policy.renderer")
 
 
 def _activate_device(config: DictConfig) -> None:

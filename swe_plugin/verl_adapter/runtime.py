@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from swe_plugin.rollout.worker import RolloutWorker
 
-__all__ = ["RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
+__all__ = ["RolloutRequest", "Runtime", "build_runtime", "read_template", "share_of_node"]
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
     )
     renderer = make_renderer(
         tokenizer,
-        _template(swe.policy.chat_template),
+        read_template(swe.policy.chat_template),
         stop_ids=stop_ids,
         template_kwargs=dict(config.data.get("apply_chat_template_kwargs") or {}),
     )
@@ -195,7 +195,12 @@ def share_of_node(swe: SweConfig, *, workers: int, nodes: int) -> Any:
     )
 
 
-def _template(path: str) -> str | None:
+def read_template(path: str) -> str | None:
+    """Text of ``swe.policy.chat_template``, None if it is not set.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
     if not path:
         return None
     try:

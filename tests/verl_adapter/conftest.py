@@ -104,7 +104,7 @@ def config(composed, model_dir, tmp_path):
 
 
 def wired(composed, model_dir, directory):
-    """A copy of verl's configuration that fulfils `check_verl_config`."""
+    """A copy of verl's configuration that keeps our rules."""
     config = composed.copy()
     OmegaConf.set_struct(config, False)
     n = 4

@@ -2,11 +2,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from swe_plugin.errors import ConfigError
-from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.checks import RULES, require
 
 
 def test_the_wiring_of_a_recipe_is_accepted(config):
-    check_verl_config(config)
+    require(config, RULES)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_wiring_of_a_recipe_is_accepted(config):
 def test_a_combination_that_would_train_on_something_else_is_refused(config, key, value, says):
     OmegaConf.update(config, key, value, force_add=True)
     with pytest.raises(ConfigError, match=says) as raised:
-        check_verl_config(config)
+        require(config, RULES)
     assert raised.value.key == key
 
 
@@ -38,10 +38,10 @@ def test_a_combination_that_would_train_on_something_else_is_refused(config, key
 )
 def test_a_critic_must_see_the_same_updates_as_the_actor(config, key, value):
     OmegaConf.update(config, key, value)
-    check_verl_config(config)  # without a critic its settings do not matter
+    require(config, RULES)  # without a critic its settings do not matter
     config.algorithm.adv_estimator = "gae"
     with pytest.raises(ConfigError) as raised:
-        check_verl_config(config)
+        require(config, RULES)
     assert raised.value.key == key
 
 
@@ -49,4 +49,4 @@ def test_ppo_takes_single_rollouts(config):
     """GAE does not compare the members of a group."""
     config.algorithm.adv_estimator = "gae"
     config.actor_rollout_ref.rollout.n = 1
-    check_verl_config(config)
+    require(config, RULES)

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from swe_plugin.config import SweConfig, load_config
 from swe_plugin.verl_adapter import searchpath
-from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.checks import RULES, require
 
 RECIPES = sorted(path.stem for path in (searchpath.recipes_directory() / "plugin" / "swe").glob("*.yaml"))
 
@@ -44,7 +44,7 @@ def test_every_recipe_passes_our_checks_and_has_our_callback(recipe):
     config = _composed(f"+plugin=swe/{recipe}")
     load_config(config.swe)
     if recipe != "base":  # the base is a part: verl's default estimator and batch sizes are still in it
-        check_verl_config(config)
+        require(config, RULES)
     assert config.hydra.callbacks.swe._target_ == "swe_plugin.verl_adapter.callback.SweCallback"
 
 

@@ -1,0 +1,129 @@
+"""The model: there, with weights, a tokenizer, and a chat template that can be trained turn by turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from swe_plugin.errors import ConfigError
+from swe_plugin.preflight.finding import Finding
+from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
+from swe_plugin.verl_adapter.checks.settings import ROLLOUT, Settings
+from swe_plugin.verl_adapter.runtime import read_template
+
+__all__ = ["check_model"]
+
+_PATH = "actor_rollout_ref.model.path"
+_HUB_TIMEOUT_S = 10.0
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
+
+
+def check_model(s: Settings) -> Iterator[Finding]:
+    """Load what the run will load, but for the weights."""
+    path = s.get(_PATH)
+    if path is None:
+        yield s.rule(_PATH, s.swe.demo.enabled, "name a directory or a model of the Hugging Face hub", "the demo's own")
+        return
+    problem = _missing(str(path))
+    yield s.rule(_PATH, not problem, problem, str(path))
+    if not problem and "://" not in str(path):
+        yield from _window(s)
+        yield from _template(s)
+
+
+def _missing(path: str) -> str:
+    """Why no model can be had from `path`, or empty."""
+    if "://" in path:
+        return ""  # verl copies it from there
+    directory = Path(path).expanduser()
+    if directory.is_dir():
+        if not (directory / "config.json").is_file():
+            return "this directory has no config.json: name one that `save_pretrained` or a download wrote"
+        if not any(next(directory.glob(pattern), None) for pattern in _WEIGHTS):
+            return "this directory has no weights (*.safetensors): download or convert the model again"
+        return ""
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path) or path.startswith("."):
+        return "no such directory; name one that exists, or a model of the Hugging Face hub (owner/name)"
+    return _missing_from_hub(path)
+
+
+def _missing_from_hub(name: str) -> str:
+    """Ask the cache, then the hub: once and briefly, where a library would try for a minute."""
+    import huggingface_hub as hub
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
+        return ""
+    try:
+        hub.HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
+    except RepositoryNotFoundError:
+        return "neither a directory here nor a model of the Hugging Face hub that this user may read"
+    except (HfHubHTTPError, OSError, hub.errors.OfflineModeIsEnabled) as error:
+        return _unreachable(name, error)
+    except Exception as error:  # the hub's client raises its HTTP library's own errors, which differ by version
+        return _unreachable(name, error)
+    return ""
+
+
+def _unreachable(name: str, error: Exception) -> str:
+    return (
+        f"no such directory, not in the cache, and the Hugging Face hub does not answer ({type(error).__name__}): "
+        f"run `hf download {name}` where there is a network, or name a directory"
+    )
+
+
+def _window(s: Settings) -> Iterator[Finding]:
+    """vLLM refuses a window beyond the model's, unless its positions are scaled."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(
+            str(Path(s.get(_PATH)).expanduser()), trust_remote_code=bool(s.get("actor_rollout_ref.model.trust_remote_code"))
+        ).get_text_config()
+    except Exception as error:  # whatever a broken or unknown configuration raises
+        yield s.rule(_PATH, False, f"its config.json cannot be used: {type(error).__name__}: {error}")
+        return
+    positions = getattr(config, "max_position_embeddings", None)
+    scaled = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default") != "default"
+    key = f"{ROLLOUT}.max_model_len"
+    wanted = s.get(key) or s.get(f"{ROLLOUT}.prompt_length") + s.get(f"{ROLLOUT}.response_length")
+    fits = positions is None or scaled or wanted <= positions
+    yield s.rule(key, fits, f"must not exceed the model's {positions} positions", f"{positions} positions")
+
+
+def _template(s: Settings) -> Iterator[Finding]:
+    from transformers import AutoTokenizer
+
+    name = "actor_rollout_ref.model.tokenizer_path"
+    key = name if s.get(name) else _PATH
+    path = str(s.get(key))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(Path(path).expanduser()), trust_remote_code=bool(s.get("actor_rollout_ref.model.trust_remote_code"))
+        )
+    except Exception as error:  # whatever a broken tokenizer raises
+        yield s.rule(key, False, f"its tokenizer cannot be loaded: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return
+    given = read_template(s.swe.policy.chat_template) or s.get("actor_rollout_ref.model.custom_chat_template")
+    if not given and not tokenizer.chat_template:
+        fix = f"the tokenizer of {path} has no chat template: give the path of a jinja file that has one"
+        raise ConfigError("swe.policy.chat_template", s.swe.policy.chat_template, fix)
+    yield from _try_template(s, tokenizer, given)
+
+
+def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Finding]:
+    """Raises ConfigError: not append-only, or without tools where the agent acts through them."""
+    variables = dict(s.get("data.apply_chat_template_kwargs") or {})
+    renderer = ChatTemplateRenderer(tokenizer, given, template_kwargs=variables)
+    notes = list(renderer.report.notes)
+    yield Finding("chat template", True, "; ".join(["chat template is append-only", *notes]))
+    if s.swe.scaffold.action == "tools":
+        try:
+            renderer.check(tools=True)
+        except ConfigError as error:
+            fix = f"the chat template cannot do tools ({error.fix}); swe.scaffold.action=fenced works with any"
+            yield s.rule("swe.scaffold.action", False, fix)
+        else:
+            yield Finding("tools", True, "it shows tools and their calls")

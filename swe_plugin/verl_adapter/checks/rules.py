@@ -1,0 +1,85 @@
+"""Combinations of verl settings that would train on something else than what this package promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swe_plugin.preflight.finding import Finding
+from swe_plugin.verl_adapter.checks.settings import ACTOR, ROLLOUT, Settings
+from swe_plugin.verl_adapter.groups import PER_ROW_ESTIMATORS
+
+__all__ = ["ESTIMATORS", "MANAGER", "SAMPLER", "check_rules", "uses_critic"]
+
+MANAGER = "swe_plugin.verl_adapter.manager.SweAgentLoopManager"
+"""Value of ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``."""
+
+SAMPLER = ("pkg://swe_plugin.verl_adapter.sampler", "make_replay_buffer")
+"""Values of ``trainer.v1.sampler.custom_sampler.path`` and ``.name``."""
+
+ESTIMATORS = frozenset({"grpo"}) | PER_ROW_ESTIMATORS
+"""Advantage estimators that are right for a trajectory of several segments: verl counts a session once only
+for ``grpo``, and these others do not compare the members of a group."""
+
+
+def check_rules(s: Settings) -> Iterator[Finding]:
+    """Wiring, batches and algorithm."""
+    yield from _wiring(s)
+    yield from _batches(s)
+    yield from _algorithm(s)
+
+
+def uses_critic(s: Settings) -> bool:
+    """verl's own rule: what ``critic.enable`` says, else whether the estimator is GAE."""
+    enable = s.get("critic.enable")
+    return bool(enable) if enable is not None else s.get("algorithm.adv_estimator") == "gae"
+
+
+def _wiring(s: Settings) -> Iterator[Finding]:
+    """The parts that make the rules hold are installed."""
+    key = "trainer.use_v1"
+    yield s.rule(key, bool(s.get(key)), "must be true: only V1 takes rows of several segments")
+    sampler = "trainer.v1.sampler.custom_sampler"
+    restore = "leave it as the recipe has it; it carries the group rule, the watchdog and the breaker"
+    for key, value in {
+        f"{ROLLOUT}.agent.agent_loop_manager_class": MANAGER,
+        f"{sampler}.path": SAMPLER[0],
+        f"{sampler}.name": SAMPLER[1],
+    }.items():
+        yield s.rule(key, s.get(key) == value, restore)
+    key = f"{ROLLOUT}.calculate_log_probs"
+    yield s.rule(key, bool(s.get(key)), "must be true: rows carry the log-probs they were sampled with")
+
+
+def _batches(s: Settings) -> Iterator[Finding]:
+    """The number of rows varies, so verl pads; the padding must not gather in one update."""
+    shuffle = "must be true: otherwise the padding of a short batch gathers in the last update"
+    key = f"{ACTOR}.shuffle"
+    yield s.rule(key, bool(s.get(key)), shuffle)
+    key = f"{ACTOR}.ppo_mini_batch_size"
+    mini, prompts = s.get(key), s.get("data.train_batch_size")
+    yield s.rule(key, bool(mini) and prompts % mini == 0, f"must divide data.train_batch_size={prompts}")
+    if uses_critic(s):
+        yield s.rule("critic.shuffle", bool(s.get("critic.shuffle")), shuffle)
+        same = f"must equal {key}={mini}: unequal ones give updates without a single real row"
+        key = "critic.ppo_mini_batch_size"
+        yield s.rule(key, s.get(key) == mini, same)
+
+
+def _algorithm(s: Settings) -> Iterator[Finding]:
+    """One trajectory counts once, however many segments it has, and groups can survive."""
+    key = "algorithm.adv_estimator"
+    estimator = s.get(key)
+    known = ", ".join(sorted(ESTIMATORS))
+    yield s.rule(key, estimator in ESTIMATORS, f"must be one of {known}: others weigh segments", str(estimator))
+    key = f"{ACTOR}.loss_agg_mode"
+    mode = str(s.get(key))
+    weighs = "weighs a trajectory by the number of its segments; use token-mean or token-sum"
+    yield s.rule(key, not mode.startswith("seq-mean"), weighs, mode)
+    if estimator in PER_ROW_ESTIMATORS:
+        return
+    key = "swe.failure.min_survivors"
+    least = s.get(key)
+    yield s.rule(key, least >= 2, "must be at least 2: alone, a reward becomes its own advantage")
+    key = f"{ROLLOUT}.n"
+    enough = f"must be at least swe.failure.min_survivors={least}, or every group is dropped"
+    yield s.rule(key, s.get(key) >= least, enough, f"groups of {s.get(key)}")

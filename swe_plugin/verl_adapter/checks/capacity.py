@@ -56,7 +56,7 @@ def _memory(s: Settings) -> Iterator[Finding]:
     yield s.rule(key, limit_gib <= total, fix)
     running = s.rollouts_at_once
     worst = limit_gib * (running + s.swe.slots.grading)
-    yield Finding("memory", True, f"{running} environments at once, {worst:.0f} GiB at worst of {total:.0f}")
+    yield Finding("memory", True, f"{running} environments at once may use {worst:.0f} GiB of {total:.0f}")
     if s.get("trainer.device") == "cpu":
         cache = float(s.get(_KV_CACHE) or 0)
         needed = LEAST_MEMORY_GIB + cache

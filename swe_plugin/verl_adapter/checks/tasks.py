@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import ListConfig
 
+from swe_plugin.data.rows import task_from_row
 from swe_plugin.errors import ConfigError, EnvironmentStartError
 from swe_plugin.grading.parsers import PARSERS
 from swe_plugin.plugins import load_plugins
@@ -19,6 +20,7 @@ from swe_plugin.verl_adapter.checks.settings import Settings
 __all__ = ["check_tasks"]
 
 _BATCH_ROWS = 256
+_NAME_ONE = "name a parquet file with a task per row, see docs/recipes.md"
 
 
 def check_tasks(s: Settings) -> Iterator[Finding]:
@@ -30,7 +32,7 @@ def check_tasks(s: Settings) -> Iterator[Finding]:
     for key in ("data.train_files", "data.val_files"):
         given = s.get(key)
         if given is None:
-            yield s.rule(key, s.swe.demo.enabled, "name a parquet file with a task per row, see docs/recipes.md")
+            yield s.rule(key, s.swe.demo.enabled, _NAME_ONE, f"{key}: the demo's own")
             continue
         files = list(given) if isinstance(given, list | ListConfig) else [given]
         counts = [reader.read(key, str(file)) for file in files]
@@ -57,25 +59,28 @@ class _Reader:
         if "://" in file:
             return 0
         number = 0
-        for row in _rows(key, file, self._columns):
+        for number, row in enumerate(_rows(key, file, self._columns), start=1):
             problem = self._problem(row)
             if problem:
                 raise ConfigError(key, file, f"row {number}, {problem}")
-            number += 1
         return number
 
     def _problem(self, row: Mapping[str, Any]) -> str:
         prompt, task_column = self._columns
         messages = row[prompt]
         if not isinstance(messages, list) or not messages or not all(_is_message(m) for m in messages):
-            return f"column {prompt!r}: must be a list of messages, each with role and content"
+            return f"column {prompt}: must be a list of messages, each with role and content"
+        text = row[task_column]
+        if not isinstance(text, str):
+            return f"column {task_column}: must be text, the JSON of swe_plugin.types.Task(...).to_json()"
         try:
-            task = Task.from_json(row[task_column])
-        except (TypeError, ValueError, AttributeError) as error:
-            return f"column {task_column!r}: must be a task as JSON (swe_plugin.types.Task(...).to_json()): {error}"
+            task_from_row({task_column: text})  # says which part of it is wrong
+            task = Task.from_json(text)
+        except ValueError as error:
+            return str(error)
         if task.grading.parser not in PARSERS:
             known = ", ".join(PARSERS)
-            return f"column {task_column!r}: grading.parser={task.grading.parser!r} must be one of {known}"
+            return f"column {task_column}: grading.parser={task.grading.parser!r} must be one of {known}"
         return self._image_problem(task.image)
 
     def _image_problem(self, image: Image) -> str:
@@ -84,7 +89,7 @@ class _Reader:
             try:
                 self._check_image(image)
             except EnvironmentStartError as error:
-                return f"column 'task': {error}"
+                return f"column task: {error}"
         self._images.add(seen)
         return ""
 

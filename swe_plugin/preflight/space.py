@@ -12,7 +12,7 @@ from swe_plugin.preflight.finding import Finding
 __all__ = ["RAY_FULL", "room", "temporary_room", "writable"]
 
 RAY_FULL = 0.95
-"""Ray makes no objects on a file system that is fuller than this (``RAY_local_fs_capacity_threshold``)."""
+"""Ray makes no objects on a file system that is fuller than this (its ``local_fs_capacity_threshold``)."""
 
 
 def writable(path: Path, key: str, value: object) -> Finding:
@@ -44,7 +44,7 @@ def room(path: Path, needed_gib: float, key: str, value: object, purpose: str) -
         f"{free:.0f} GiB free in {path}",
         key=key,
         value=value,
-        fix=f"{free:.1f} GiB are free there and {needed_gib:.1f} are needed for {purpose}; free some, or name another disk",
+        fix=f"{free:.1f} GiB are free there and {needed_gib:.1f} are needed for {purpose}; name another disk",
     )
 
 
@@ -53,14 +53,13 @@ def temporary_room() -> Finding:
     path = tempfile.gettempdir()
     usage = shutil.disk_usage(path)
     full = 1 - usage.free / usage.total if usage.total else 1.0
-    limit = float(os.environ.get("RAY_local_fs_capacity_threshold", RAY_FULL))
     return Finding(
         "temporary files",
-        full < limit,
+        full < RAY_FULL,
         f"{path}: {usage.free / 2**30:.0f} GiB free",
         key="TMPDIR",
         value=path,
-        fix=f"that disk is {full:.0%} full and Ray stores nothing above {limit:.0%}: free some, or name another disk",
+        fix=f"that disk is {full:.0%} full and Ray stores nothing above {RAY_FULL:.0%}: name another disk",
     )
 
 

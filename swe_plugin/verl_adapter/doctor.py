@@ -106,8 +106,9 @@ def _reasons() -> Iterator[str]:
     policy = os.environ.get(_POLICY, "auto").strip()
     points = [point for point in entry_points(group="verl.plugins") if point.module.startswith("swe_plugin.")]
     if not points:
-        yield "no entry point: swe-plugin is not installed in this Python; pip install swe-plugin (a clone: pip install -e .)"
-    if policy.lower() != "auto" and not {point.name for point in points} & {name.strip() for name in policy.split(",")}:
+        yield "swe-plugin is not installed in this Python: pip install swe-plugin (in a clone: pip install -e .)"
+    allowed = {name.strip() for name in policy.split(",")}
+    if policy.lower() != "auto" and not {point.name for point in points} & allowed:
         yield f"the environment variable {_POLICY}={policy!r} keeps it out: unset it"
     for point in points:
         try:

@@ -185,7 +185,9 @@ async def test_start_reports_what_is_wrong_with_the_image(tmp_path):
 async def test_limits_that_contradict_and_unknown_modes_are_refused():
     with pytest.raises(EnvironmentStartError, match="three quarters"):
         await SandboxEnvironment(spec(memory_mib=100, disk_mib=100)).start()
-    with pytest.raises(EnvironmentStartError, match="unknown option 'colour'; known: mode, open_files"):
+    with pytest.raises(
+        EnvironmentStartError, match=r"options\.colour=.*unknown option of the sandbox; known: mode, open_files"
+    ):
         await SandboxEnvironment(dataclasses.replace(spec(), options={"colour": "blue"})).start()
     with pytest.raises(EnvironmentStartError, match="must be one of auto, root, user"):
         await SandboxEnvironment(spec(mode="magic")).start()

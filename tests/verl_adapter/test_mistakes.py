@@ -8,8 +8,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +18,7 @@ from swe_plugin.verl_adapter import callback, cpu
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import findings
 
+from .main_ppo import main_ppo
 from .test_recipes import composed
 
 GOOD = Task("demo-1", "fix it", grading=GradingSpec(("true",), fail_to_pass=("t",)))
@@ -70,24 +69,30 @@ def nothing_outlives_the_test(monkeypatch, tmp_path):
     monkeypatch.setenv(DEVICE_VARIABLE, "")
 
 
-@pytest.fixture
-def configuration(there, tmp_path):
-    def configure(*words):
-        good = (
-            "+plugin=swe swe_device=cpu swe.demo.enabled=false swe.environment.backend=dummy data.train_batch_size=4 "
-            f"actor_rollout_ref.model.path={there}/model data.train_files={there}/tasks.parquet "
-            f"data.val_files={there}/tasks.parquet swe.output.dir={tmp_path}/outputs"
-        )
-        return composed(*good.split(), *(word.replace("@", str(there)) for word in words))
+@pytest.fixture(scope="module")
+def taken():
+    """A port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
-    return configure
+
+@pytest.fixture
+def command_line(there, taken, tmp_path):
+    """Words of a run that would start, followed by some more: @ is the directory `there`, PORT a port in use."""
+    good = (
+        "+plugin=swe swe_device=cpu swe.demo.enabled=false swe.environment.backend=dummy data.train_batch_size=4 "
+        f"actor_rollout_ref.model.path={there}/model data.train_files={there}/tasks.parquet "
+        f"data.val_files={there}/tasks.parquet swe.output.dir={tmp_path}/outputs"
+    )
+    return lambda *more: [*good.split(), *(w.replace("@", str(there)).replace("PORT", str(taken)) for w in more)]
 
 
 SANDBOX = "swe.environment.backend=sandbox"
-SWE, ACTOR, ROLLOUT = "swe", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 MODEL = "actor_rollout_ref.model.path"
 MISTAKES = {
     # names and types
+    "unknown section": (["++swe.scafold.name=bash"], "swe.scafold={'name': 'bash'}: ", "did you mean swe.scaffold"),
     "unknown key": (["++swe.scaffold.max_tuns=3"], "swe.scaffold.max_tuns=3: ", "mean swe.scaffold.max_turns"),
     "wrong type": (["swe.scaffold.max_turns=many"], "swe.scaffold.max_turns='many': ", "Integer"),
     "wrong choice": (["swe.scaffold.action=json"], "swe.scaffold.action='json': ", "one of fenced, tools"),
@@ -97,7 +102,11 @@ MISTAKES = {
     "grader": (["swe.grading.grader=test"], "swe.grading.grader='test': ", "did you mean 'tests'?"),
     "plugin": (["swe.plugins=[swe-k8s]"], "swe.plugins: 'swe-k8s' is not installed", ""),
     # prompts
-    "prompt missing": (["swe.scaffold.system_prompt=/no/such.jinja"], "swe.scaffold.system_prompt='/no/such", "bundled"),
+    "prompt missing": (
+        ["swe.scaffold.system_prompt=/no/such.jinja"],
+        "swe.scaffold.system_prompt='/no/such",
+        "bundled",
+    ),
     "prompt broken": (["swe.scaffold.system_prompt=@/unclosed.jinja"], "swe.scaffold.system_prompt=", "line 1: "),
     "prompt variable": (["swe.scaffold.system_prompt=@/unknown_variable.jinja"], "no variable answer", "limits, task"),
     # limits
@@ -112,19 +121,35 @@ MISTAKES = {
     "row above micro batch": ([f"{ACTOR}.ppo_max_token_len_per_gpu=128"], "len_per_gpu=128: ", "96 + 192 = 288"),
     "no turns": (["swe.scaffold.max_turns=0"], "swe.scaffold.max_turns=0: ", "at least 1"),
     "no time": (["swe.scaffold.command_timeout_s=0"], "swe.scaffold.command_timeout_s=0.0: ", "greater than 0"),
-    "disk above memory": ([SANDBOX, "swe.environment.disk_mib=500"], "swe.environment.disk_mib=500: ", "memory_mib=512"),
+    "disk above memory": (
+        [SANDBOX, "swe.environment.disk_mib=500"],
+        "swe.environment.disk_mib=500: ",
+        "memory_mib=512",
+    ),
     "option of the sandbox": ([SANDBOX, "+swe.environment.options.colour=1"], "options.colour=1: ", "mode, open_files"),
     # what is trained
-    "sequence mean": ([f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"], "loss_agg_mode='seq-mean-token-mean'", "token-sum"),
+    "sequence mean": (
+        [f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"],
+        "loss_agg_mode='seq-mean-token-mean'",
+        "token-sum",
+    ),
     "estimator": (["algorithm.adv_estimator=rloo"], "algorithm.adv_estimator='rloo': ", "gae, grpo"),
     "one per group": ([f"{ROLLOUT}.n=1"], f"{ROLLOUT}.n=1: ", "every group is dropped"),
-    "mini batch": ([f"{ACTOR}.ppo_mini_batch_size=3"], "ppo_mini_batch_size=3: ", "must divide data.train_batch_size=4"),
+    "mini batch": (
+        [f"{ACTOR}.ppo_mini_batch_size=3"],
+        "ppo_mini_batch_size=3: ",
+        "must divide data.train_batch_size=4",
+    ),
     "manager": ([f"{ROLLOUT}.agent.agent_loop_manager_class=null"], "agent_loop_manager_class=None: ", "recipe"),
     "verl's own": ([f"{ACTOR}.use_dynamic_bsz=false"], "verl's settings='refused by verl': ", "micro_batch_size"),
     # this machine
     "GPUs": (["swe_device=gpu"], "trainer.n_gpus_per_node=8: this machine has ", "swe_device=cpu"),
     "machines": (["swe_device=gpu", "trainer.nnodes=4"], "trainer.nnodes=4: ", "ray_kwargs.ray_init.address=auto"),
-    "memory of one": (["swe.environment.memory_mib=99000000"], "swe.environment.memory_mib=99000000: ", "this machine's"),
+    "memory of one": (
+        ["swe.environment.memory_mib=99000000"],
+        "swe.environment.memory_mib=99000000: ",
+        "this machine's",
+    ),
     "memory of the run": (
         ["ray_kwargs.ray_init.runtime_env.env_vars.VLLM_CPU_KVCACHE_SPACE=9000"],
         "VLLM_CPU_KVCACHE_SPACE=9000: ",
@@ -136,7 +161,16 @@ MISTAKES = {
         "ulimit -n=",
         "environments at once: raise the hard limit",
     ),
-    "no permission": (["swe.output.dir=/proc/outputs"], "swe.output.dir='/proc/outputs': cannot write there: /proc: ", ""),
+    "port": (
+        ["+ray_kwargs.ray_init.dashboard_port=PORT", "ray_kwargs.ray_init.include_dashboard=true"],
+        "ray_kwargs.ray_init.dashboard_port=",
+        "Address already in use; name another one",
+    ),
+    "no permission": (
+        ["swe.output.dir=/proc/outputs"],
+        "swe.output.dir='/proc/outputs': cannot write there: /proc: ",
+        "",
+    ),
     "file in the way": (["swe.output.dir=@/file/outputs"], "file/outputs': cannot write there: ", "is not a directory"),
     # data
     "no data": (["data.train_files=null"], "data.train_files=None: ", "parquet"),
@@ -148,7 +182,11 @@ MISTAKES = {
     "row is no task": (["data.train_files=@/third_is_no_task.parquet"], "row 3, column task.instance_id: ", "missing"),
     "prompt is text": (["data.train_files=@/flat_prompt.parquet"], "row 1, column prompt: ", "list of messages"),
     "log parser": (["data.train_files=@/parser.parquet"], "row 2, column task: grading.parser='tap'", "status_lines"),
-    "image missing": ([SANDBOX, "data.train_files=@/no_rootfs.parquet"], "row 2, ", "'rootfs:/nowhere/at/all': not a dir"),
+    "image missing": (
+        [SANDBOX, "data.train_files=@/no_rootfs.parquet"],
+        "row 2, ",
+        "'rootfs:/nowhere/at/all': not a dir",
+    ),
     "image of another kind": ([SANDBOX, "data.train_files=@/docker.parquet"], "row 1, ", "'docker:python:3.12': this"),
     "too few tasks": (["data.train_batch_size=32"], "data.train_batch_size=32: ", "4 rows of data.train_files"),
     # model
@@ -164,20 +202,27 @@ MISTAKES = {
     ),
     "no chat template": ([f"{MODEL}=@/untemplated"], "swe.policy.chat_template='': ", "has no chat template: give"),
     "template file missing": (["swe.policy.chat_template=/no.jinja"], "swe.policy.chat_template='/no.jinja': ", "read"),
-    "template not append-only": (["swe.policy.chat_template=@/history.jinja"], "swe.policy.chat_template=", "turn by turn"),
+    "template not append-only": (
+        ["swe.policy.chat_template=@/history.jinja"],
+        "swe.policy.chat_template=",
+        "turn by turn",
+    ),
     "template without tools": (["swe.scaffold.action=tools"], "swe.scaffold.action='tools': ", "action=fenced works"),
 }
 
 
-def test_the_configuration_that_the_mistakes_start_from_works(configuration):
-    failing = [finding.line for finding in findings(configuration()) if not finding.ok]
-    assert failing == []
+def failing(config):
+    return [finding.line for finding in findings(config) if not finding.ok]
+
+
+def test_the_configuration_that_the_mistakes_start_from_works(command_line):
+    assert failing(composed(*command_line())) == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_2(configuration, tmp_path, capsys, mistake):
+def test_a_mistake_is_one_line_and_exit_code_2(command_line, tmp_path, capsys, mistake):
     words, line, fix = MISTAKES[mistake]
-    config = configuration(*words)
+    config = composed(*command_line(*words))
     with pytest.raises(SystemExit) as refusal:
         callback.SweCallback().on_run_start(config)
     assert refusal.value.code == callback.EXIT_BAD_CONFIGURATION
@@ -187,4 +232,21 @@ def test_a_mistake_is_one_line_and_exit_code_2(configuration, tmp_path, capsys, 
     assert line in error
     assert fix in error
     assert not (tmp_path / "outputs").exists()
-    assert error.removeprefix("swe-plugin: ").strip() in [finding.line for finding in findings(config) if not finding.ok]
+    assert error.removeprefix("swe-plugin: ").strip() in failing(config)
+
+
+@pytest.mark.parametrize("mistake", ["scaffold", "window", "column missing", "no chat template", "port"])
+def test_verls_own_command_ends_with_the_line_before_ray(command_line, tmp_path, mistake):
+    words, line, fix = MISTAKES[mistake]
+    done = main_ppo(*command_line(*words), cwd=tmp_path, env={"SWE_PLUGIN_HOME": str(tmp_path / "home")})
+    assert done.returncode == callback.EXIT_BAD_CONFIGURATION
+    assert line in done.stderr
+    assert fix in done.stderr
+    assert "ray init kwargs" not in done.stdout  # what verl prints before it starts Ray
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_doctor_says_every_mistake_at_once(command_line):
+    config = composed(*command_line("swe.scaffold.name=bsh", "data.max_response_length=900", f"{MODEL}=/no/such"))
+    lines = "\n".join(failing(config))
+    assert all(key in lines for key in ("swe.scaffold.name='bsh'", "max_model_len=288", f"{MODEL}='/no/such'"))

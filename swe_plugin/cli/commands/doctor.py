@@ -66,7 +66,7 @@ def _words(recipe: str, given: list[str]) -> list[str]:
         near = difflib.get_close_matches(recipe, names, n=1)
         fail(f"--recipe {recipe}: " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"))
     for word in given:
-        if not word.startswith("-") and "=" not in word and not word.startswith("~") and not _follows_option(word, given):
+        if "=" not in word and word[0] not in "-~" and not _follows_option(word, given):
             fail(f"{word}: must be key=value, as in swe.slots.running=64")
     if any(word.lstrip("+").startswith("plugin=") for word in given):
         if recipe:

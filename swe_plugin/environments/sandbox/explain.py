@@ -49,9 +49,10 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
     if reason.startswith("root's processes"):
         return "run as an ordinary user, for whom the kernel bounds them, or make the pids cgroup writable"
     if reason.startswith(("clone", "unshare")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
+        setting = _setting(root) if mode == "user" else ""
         if "No space left" in reason:  # what the kernel also says where the limit is 0
-            return (_setting(root) if mode == "user" else "") or "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
-        return (_setting(root) if mode == "user" else "") or _refused_by(root) + _CONTAINER
+            return setting or "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
+        return setting or _refused_by(root) + _CONTAINER
     if reason.startswith("mount proc"):
         return "parts of /proc are masked here, so that no new one may be mounted: " + _CONTAINER
     if reason.startswith("mount overlay") or reason.startswith("overlay"):

@@ -22,5 +22,6 @@ def check_settings(memory_mib: int, disk_mib: int, options: Mapping[str, Any]) -
         fix = f"unknown option of the sandbox; known: {', '.join(sorted(_OPTIONS))}"
         raise ConfigError(f"swe.environment.options.{unknown[0]}", options[unknown[0]], fix)
     if disk_mib * 4 > memory_mib * 3:
-        fix = f"must be at most three quarters of swe.environment.memory_mib={memory_mib}: written files count as memory"
+        outer = f"swe.environment.memory_mib={memory_mib}"
+        fix = f"must be at most three quarters of {outer}: written files count as memory"
         raise ConfigError("swe.environment.disk_mib", disk_mib, fix)

@@ -16,6 +16,7 @@ from swe_plugin.verl_adapter.runtime import read_template
 __all__ = ["check_model"]
 
 _PATH = "actor_rollout_ref.model.path"
+_TRUST = "actor_rollout_ref.model.trust_remote_code"
 _HUB_TIMEOUT_S = 10.0
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 
@@ -52,7 +53,7 @@ def _missing(path: str) -> str:
 def _missing_from_hub(name: str) -> str:
     """Ask the cache, then the hub: once and briefly, where a library would try for a minute."""
     import huggingface_hub as hub
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import RepositoryNotFoundError
 
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return ""
@@ -60,18 +61,16 @@ def _missing_from_hub(name: str) -> str:
         hub.HfApi().model_info(name, timeout=_HUB_TIMEOUT_S)
     except RepositoryNotFoundError:
         return "neither a directory here nor a model of the Hugging Face hub that this user may read"
-    except (HfHubHTTPError, OSError, hub.errors.OfflineModeIsEnabled) as error:
-        return _unreachable(name, error)
-    except Exception as error:  # the hub's client raises its HTTP library's own errors, which differ by version
-        return _unreachable(name, error)
+    except Exception as error:  # also the errors of the client's HTTP library, which differ by version
+        return (
+            f"no such directory, not in the cache, and the Hugging Face hub does not answer ({type(error).__name__}): "
+            f"run `hf download {name}` where there is a network, or name a directory"
+        )
     return ""
 
 
-def _unreachable(name: str, error: Exception) -> str:
-    return (
-        f"no such directory, not in the cache, and the Hugging Face hub does not answer ({type(error).__name__}): "
-        f"run `hf download {name}` where there is a network, or name a directory"
-    )
+def _expanded(path: str) -> str:
+    return str(Path(path).expanduser())
 
 
 def _window(s: Settings) -> Iterator[Finding]:
@@ -79,9 +78,8 @@ def _window(s: Settings) -> Iterator[Finding]:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(
-            str(Path(s.get(_PATH)).expanduser()), trust_remote_code=bool(s.get("actor_rollout_ref.model.trust_remote_code"))
-        ).get_text_config()
+        config = AutoConfig.from_pretrained(_expanded(s.get(_PATH)), trust_remote_code=bool(s.get(_TRUST)))
+        config = config.get_text_config()
     except Exception as error:  # whatever a broken or unknown configuration raises
         yield s.rule(_PATH, False, f"its config.json cannot be used: {type(error).__name__}: {error}")
         return
@@ -100,11 +98,10 @@ def _template(s: Settings) -> Iterator[Finding]:
     key = name if s.get(name) else _PATH
     path = str(s.get(key))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(Path(path).expanduser()), trust_remote_code=bool(s.get("actor_rollout_ref.model.trust_remote_code"))
-        )
+        tokenizer = AutoTokenizer.from_pretrained(_expanded(path), trust_remote_code=bool(s.get(_TRUST)))
     except Exception as error:  # whatever a broken tokenizer raises
-        yield s.rule(key, False, f"its tokenizer cannot be loaded: {type(error).__name__}: {str(error).splitlines()[0]}")
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        yield s.rule(key, False, f"its tokenizer cannot be loaded: {reason}")
         return
     given = read_template(s.swe.policy.chat_template) or s.get("actor_rollout_ref.model.custom_chat_template")
     if not given and not tokenizer.chat_template:

@@ -25,7 +25,7 @@ def check_own(s: Settings) -> Iterator[Finding]:
             omega_conf_to_dataclass(s.config.actor_rollout_ref.rollout)
         except Exception as error:  # assertions, ValueErrors, and Hydra's wrappers around both
             reason = _innermost(error)
-    yield Finding("verl", not reason, "validate_config accepts them", key="verl's settings", value="refused by verl", fix=reason)
+    yield Finding("verl", not reason, "validate_config accepts them", "verl's settings", "refused by verl", reason)
 
 
 def _innermost(error: BaseException) -> str:

@@ -29,6 +29,7 @@ def test_report_names_a_mode_and_how_each_limit_is_held():
     ("mode", "reason", "words"),
     [
         ("root", "clone: Operation not permitted", "SYS_ADMIN"),
+        ("user", "[Errno 1] clone: Operation not permitted", "seccomp=unconfined"),
         ("root", "mount proc on proc: Operation not permitted", "systempaths=unconfined"),
         ("user", "mount overlay on root: No such device", "modprobe overlay"),
         ("user", "clone: No space left on device", "max_*_namespaces"),
@@ -44,7 +45,7 @@ def test_every_failing_step_has_advice(tmp_path, mode, reason, words):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("user/max_user_namespaces", "0", "user.max_user_namespaces"),
+        ("user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
         ("kernel/unprivileged_userns_clone", "0", "unprivileged_userns_clone=1"),
         ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor"),
     ],
@@ -55,6 +56,56 @@ def test_settings_that_forbid_user_namespaces_are_named(tmp_path, path, value, w
     setting.write_text(f"{value}\n")
     assert words in explain("user", "clone: Operation not permitted", root=tmp_path)
     assert "SYS_ADMIN" in explain("root", "clone: Operation not permitted", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "seccomp", "says"),
+    [
+        ("0000000000000000", "2", "lacks the capability SYS_ADMIN and a seccomp filter is on it: inside a container"),
+        ("000001ffffffffff", "2", "a seccomp filter is on it: inside a container"),
+        ("0000000000000000", "0", "lacks the capability SYS_ADMIN: inside a container"),
+        ("000001ffffffffff", "0", "inside a container"),
+    ],
+)
+def test_what_of_this_process_is_to_blame_is_named(tmp_path, capabilities, seccomp, says):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t{seccomp}\n")
+    assert explain("user", "[Errno 1] clone: Operation not permitted", root=tmp_path).partition(says)[1]
+
+
+WITHOUT_NAMESPACES = """
+import ctypes, os, sys
+from pathlib import Path
+
+uid, gid = os.geteuid(), os.getegid()
+assert ctypes.CDLL(None).unshare(0x10000000) == 0  # a user namespace, whose limits are its own
+Path("/proc/self/setgroups").write_text("deny")
+Path("/proc/self/uid_map").write_text(f"54321 {uid} 1")
+Path("/proc/self/gid_map").write_text(f"54321 {gid} 1")
+Path("/proc/sys/user/max_user_namespaces").write_text("0")
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+CHECK = """
+from swe_plugin.config import EnvironmentConfig
+from swe_plugin.environments.sandbox import SandboxEnvironment
+
+SandboxEnvironment.check(EnvironmentConfig())
+"""
+
+
+def test_a_kernel_that_allows_no_namespaces_is_refused_with_the_switch_that_forbids_them(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NAMESPACES, CHECK],
+        env=os.environ | {"SWE_PLUGIN_HOME": str(tmp_path), "PYTHONPATH": str(Path(swe_plugin.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("swe_plugin.errors.ConfigError: swe.environment.backend='sandbox': ")
+    assert "sysctl -w user.max_user_namespaces=15000" in last
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def detect(mounts, own):

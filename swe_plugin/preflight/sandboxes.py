@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swe_plugin.environments.sandbox import close_zygote, probe
+from swe_plugin.environments.sandbox import borrowed_zygote, probe
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.preflight.finding import Finding
 
@@ -18,12 +18,11 @@ def look_at_sandboxes(*, needed: bool) -> Iterator[Finding]:
         needed: the recipe's environments are sandboxes; otherwise their absence is no failure.
     """
     try:
-        report = probe()
+        with borrowed_zygote():
+            report = probe()
     except (OSError, EnvironmentStartError) as error:
         yield Finding("namespaces", not needed, str(error), "sandbox", "no trial", str(error))
         return
-    finally:
-        close_zygote()
     failed = [check for check in report.checks if not check.ok and not check.name.startswith("cgroup")]
     reasons = "; ".join(f"{check.name}: {check.detail} ({check.fix})" for check in failed)
     seen = f"sandbox mode {report.mode}" if report.mode else f"no sandboxes here: {reasons}"

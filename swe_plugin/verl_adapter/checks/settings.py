@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -61,6 +62,4 @@ class Settings:
     @property
     def joins_cluster(self) -> bool:
         """Whether Ray is somebody's running cluster, whose machines this process does not see."""
-        import os
-
         return bool(self.get("ray_kwargs.ray_init.address") or os.environ.get("RAY_ADDRESS"))

@@ -35,7 +35,11 @@ def check_tasks(s: Settings) -> Iterator[Finding]:
             yield s.rule(key, s.swe.demo.enabled, _NAME_ONE, f"{key}: the demo's own")
             continue
         files = list(given) if isinstance(given, list | ListConfig) else [given]
-        counts = [reader.read(key, str(file)) for file in files]
+        try:
+            counts = [reader.read(key, str(file)) for file in files]
+        except ConfigError as error:
+            yield Finding.of(key, error)
+            continue
         yield Finding(key, True, f"{key}: {sum(counts)} tasks")
         batch = s.get("data.train_batch_size")
         enough = key != "data.train_files" or sum(counts) >= batch or any("://" in str(file) for file in files)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -61,7 +62,8 @@ def test_a_recipe_is_examined_and_every_mistake_in_it_shown(tmp_path):
 
 def site_without_verl(directory):
     """A site-packages of what the package depends on, and nothing else of this Python."""
-    wanted, seen = ["swe-plugin"], set()
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    wanted, seen = ["swe-plugin", *(Requirement(text).name for text in project["dependencies"])], set()
     while wanted:
         name = wanted.pop()
         try:

@@ -116,9 +116,9 @@ MISTAKES = {
         "",
     ),
     "call above rollout": (["swe.scaffold.wall_clock_s=600"], "swe.policy.call_timeout_s=1200.0: ", "wall_clock_s=600"),
-    "window": (["data.max_response_length=900"], f"{ROLLOUT}.max_model_len=288: ", "96 + 900 = 996"),
-    "answer above response": (["swe.policy.max_turn_tokens=500"], "swe.policy.max_turn_tokens=500: ", "length=192"),
-    "row above micro batch": ([f"{ACTOR}.ppo_max_token_len_per_gpu=128"], "len_per_gpu=128: ", "96 + 192 = 288"),
+    "window": (["data.max_response_length=900"], f"{ROLLOUT}.max_model_len=192: ", "64 + 900 = 964"),
+    "answer above response": (["swe.policy.max_turn_tokens=500"], "swe.policy.max_turn_tokens=500: ", "length=128"),
+    "row above micro batch": ([f"{ACTOR}.ppo_max_token_len_per_gpu=128"], "len_per_gpu=128: ", "64 + 128 = 192"),
     "no turns": (["swe.scaffold.max_turns=0"], "swe.scaffold.max_turns=0: ", "at least 1"),
     "no time": (["swe.scaffold.command_timeout_s=0"], "swe.scaffold.command_timeout_s=0.0: ", "greater than 0"),
     "disk above memory": (
@@ -207,6 +207,7 @@ MISTAKES = {
         "swe.policy.chat_template=",
         "turn by turn",
     ),
+    "renderer": (["swe.policy.renderer=chat_templat"], "swe.policy.renderer='chat_templat': ", "mean 'chat_template'"),
     "template without tools": (["swe.scaffold.action=tools"], "swe.scaffold.action='tools': ", "action=fenced works"),
 }
 
@@ -249,4 +250,4 @@ def test_verls_own_command_ends_with_the_line_before_ray(command_line, tmp_path,
 def test_doctor_says_every_mistake_at_once(command_line):
     config = composed(*command_line("swe.scaffold.name=bsh", "data.max_response_length=900", f"{MODEL}=/no/such"))
     lines = "\n".join(failing(config))
-    assert all(key in lines for key in ("swe.scaffold.name='bsh'", "max_model_len=288", f"{MODEL}='/no/such'"))
+    assert all(key in lines for key in ("swe.scaffold.name='bsh'", "max_model_len=192", f"{MODEL}='/no/such'"))

@@ -1,4 +1,4 @@
-"""The parts of a rollout: plugins, backend, scaffold with its prompts, grader."""
+"""The parts of a rollout: plugins, backend, scaffold with its prompts, grader, renderer."""
 
 from __future__ import annotations
 
@@ -32,3 +32,5 @@ def check_agent(s: Settings) -> Iterator[Finding]:
         lambda: plugins.load("graders", grader, "swe.grading.grader")(section.grading),
         f"grader {grader}",
     )
+    renderer = section.policy.renderer
+    yield Finding.attempt("renderer", load("renderers", renderer, "swe.policy.renderer"), f"renderer {renderer}")

@@ -17,6 +17,7 @@ __all__ = ["check_model"]
 
 _PATH = "actor_rollout_ref.model.path"
 _TRUST = "actor_rollout_ref.model.trust_remote_code"
+_OWN_RENDERER = "chat_template"
 _HUB_TIMEOUT_S = 10.0
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
 
@@ -113,6 +114,9 @@ def _template(s: Settings) -> Iterator[Finding]:
 def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Finding]:
     """Raises ConfigError: not append-only, or without tools where the agent acts through them."""
     variables = dict(s.get("data.apply_chat_template_kwargs") or {})
+    if s.swe.policy.renderer != _OWN_RENDERER:
+        yield Finding("chat template", True, f"is the business of renderer {s.swe.policy.renderer}")
+        return
     renderer = ChatTemplateRenderer(tokenizer, given, template_kwargs=variables)
     notes = list(renderer.report.notes)
     yield Finding("chat template", True, "; ".join(["chat template is append-only", *notes]))

@@ -30,6 +30,8 @@ def swe_register_graders(register: Register) -> None:
 def swe_register_datasets(register: Register) -> None:
     """Task sources of this package."""
     register("demo", "swe_plugin.data.demo:demo_tasks", summary="generated tasks of the embedded demo")
+    for name, target, summary in _PUBLISHED:
+        register(name, f"swe_plugin.data.sources.{target}", summary=summary)
 
 
 @hookimpl
@@ -37,3 +39,16 @@ def swe_register_renderers(register: Register) -> None:
     """Renderers of this package."""
     target = "swe_plugin.tokens.renderers.chat_template:ChatTemplateRenderer"
     register("chat_template", target, summary="the model's own chat template, never re-encoding what was sampled")
+
+
+_PUBLISHED = (
+    ("tasks", "tasks:Tasks", "rows in our own schema"),
+    ("swe-bench", "swe_bench:SweBench", "SWE-bench, the full set"),
+    ("swe-bench-lite", "swe_bench:SweBenchLite", "300 rows of SWE-bench"),
+    ("swe-bench-verified", "swe_bench:SweBenchVerified", "500 rows of SWE-bench that people checked"),
+    ("swe-bench-multilingual", "swe_bench:SweBenchMultilingual", "SWE-bench in nine languages"),
+    ("swe-smith", "swe_smith:SweSmith", "synthetic bugs, as branches of mirrors"),
+    ("swe-gym", "swe_gym:SweGym", "SWE-bench's columns, 11 other repositories"),
+    ("swe-rebench", "swe_rebench:SweRebench", "mined continuously, with commands per row"),
+    ("r2e-gym", "r2e_gym:R2EGym", "commits, with the expected status of each test"),
+)

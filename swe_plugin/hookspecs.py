@@ -46,7 +46,8 @@ def swe_register_graders(register: Register) -> None:
 
 @hookspec
 def swe_register_datasets(register: Register) -> None:
-    """Task sources: callables ``(settings) -> Iterable[Task]``."""
+    """Task sources: callables ``(settings) -> Iterable[Task]``, or subclasses of `data.sources.Source`, which make
+    tasks of the rows of a dataset (``swe-plugin prepare``)."""
 
 
 @hookspec

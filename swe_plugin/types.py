@@ -91,8 +91,11 @@ class GradingSpec:
         command: argv run in `Image.workdir` of the *grading* environment.
         parser: name of a registered log parser that turns its output into test id -> status.
         tests: hidden files (path relative to workdir -> content), injected after the patch was applied.
+        test_patch: unified diff of the hidden tests, applied after the patch, where there are no whole files.
+        protected: further paths (files or directories) that judge: a patch's changes to them are left out.
         fail_to_pass: exact test ids that fail before the fix and must pass.
         pass_to_pass: exact test ids that must keep passing.
+        expected: ids of these two that must have another status than PASSED, and which.
         timeout_s: wall-clock limit of `command`.
     """
 
@@ -101,6 +104,9 @@ class GradingSpec:
     tests: Mapping[str, str] = field(default_factory=dict)
     fail_to_pass: Sequence[str] = ()
     pass_to_pass: Sequence[str] = ()
+    test_patch: str = ""
+    protected: Sequence[str] = ()
+    expected: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 60.0
 
 

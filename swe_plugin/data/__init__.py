@@ -1,1 +1,1 @@
-"""Where tasks come from: callables ``(settings) -> Iterable[Task]``, registered as datasets."""
+"""Where tasks come from: registered datasets, files of tasks, rows of published datasets."""

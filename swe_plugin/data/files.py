@@ -10,7 +10,7 @@ from swe_plugin.data.rows import RowError, task_from_row
 from swe_plugin.errors import ConfigError
 from swe_plugin.types import Task
 
-__all__ = ["SUFFIXES", "read_tasks"]
+__all__ = ["SUFFIXES", "read_rows", "read_tasks"]
 
 SUFFIXES = (".jsonl", ".parquet")
 
@@ -26,28 +26,40 @@ def read_tasks(path: Path, key: str) -> Iterator[Task]:
         ConfigError: no such file, another format, or a row that is no task: says which row (counted from 1; the line
             of a ``.jsonl``) and which column. Two rows of one ``instance_id`` are an error too.
     """
+    seen: dict[str, int] = {}
+    for number, row in read_rows(path, key):
+        try:
+            task = task_from_row(row)
+        except RowError as error:
+            raise ConfigError(key, str(path), f"row {number}, {error}") from error
+        if (first := seen.setdefault(task.instance_id, number)) != number:
+            raise ConfigError(key, str(path), f"row {number}, column instance_id: {task.instance_id!r} is row {first}")
+        yield task
+
+
+def read_rows(path: Path, key: str) -> Iterator[tuple[int, object]]:
+    """The rows of one file as they are, numbered from 1, each read when it is asked for: memory stays flat.
+
+    Args:
+        path, key: as for `read_tasks`.
+
+    Raises:
+        ConfigError: no such file, another format, no rows, or a line that is no JSON.
+    """
     if path.suffix not in SUFFIXES:
         raise ConfigError(key, str(path), f"must end in {' or '.join(SUFFIXES)}")
-    rows = _lines(path) if path.suffix == ".jsonl" else _parquet(path)
-    seen: dict[str, int] = {}
+    number = 0
     try:
-        for number, row in rows:
+        for number, row in _lines(path) if path.suffix == ".jsonl" else _parquet(path):
             try:
-                task = task_from_row(json.loads(row) if isinstance(row, str) else row)
+                yield number, json.loads(row) if isinstance(row, str) else row
             except json.JSONDecodeError as error:
                 raise ConfigError(key, str(path), f"row {number}: no JSON: {error}") from error
-            except RowError as error:
-                raise ConfigError(key, str(path), f"row {number}, {error}") from error
-            if (first := seen.setdefault(task.instance_id, number)) != number:
-                raise ConfigError(
-                    key, str(path), f"row {number}, column instance_id: {task.instance_id!r} is row {first}"
-                )
-            yield task
     except OSError as error:
         raise ConfigError(key, str(path), f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(key, str(path), f"is no UTF-8: {error}") from error
-    if not seen:
+    if not number:
         raise ConfigError(key, str(path), "has no rows")
 
 

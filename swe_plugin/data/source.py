@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swe_plugin.data.files import SUFFIXES, read_tasks
-from swe_plugin.errors import PluginError
+from swe_plugin.data.sources import Source
+from swe_plugin.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
     from swe_plugin.config import SweConfig
@@ -33,6 +34,8 @@ def open_tasks(dataset: str, config: SweConfig, plugins: Plugins, key: str) -> I
     if dataset.endswith(SUFFIXES):
         return read_tasks(Path(dataset), key)
     source: Callable[[Any], Iterable[Task]] = plugins.load("datasets", dataset, key)
+    if isinstance(source, type) and issubclass(source, Source):
+        raise ConfigError(key, dataset, f"has rows, not tasks: swe-plugin prepare {dataset}, then give the .parquet")
     return _guarded(source, config.demo, dataset)
 
 

@@ -10,15 +10,26 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from swe_plugin.grading.paths import Change, FileChange
+from swe_plugin.grading.paths import Change, FileChange, file_changes
+from swe_plugin.types import GradingSpec, TestStatus
 
-__all__ = ["TEST_CONFIGURATION", "TEST_FILES", "left_out", "tests_edited"]
+__all__ = ["TEST_CONFIGURATION", "TEST_FILES", "hidden_paths", "left_out", "met", "tests_edited"]
 
 TEST_CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py")
 """File names, in any directory, that change how tests run: never taken from a patch."""
 
 TEST_FILES = ("test_*.py", "*_test.py", "tests.py")
 """File names of tests. Changed or deleted ones are restored; new ones are welcome but not taken along."""
+
+
+def hidden_paths(spec: GradingSpec) -> list[str]:
+    """Paths that judge: whole files, those of the test patch, and further ones."""
+    return [*spec.tests, *(item.path for item in file_changes(spec.test_patch)), *spec.protected]
+
+
+def met(spec: GradingSpec, test_id: str, status: TestStatus) -> bool:
+    """Whether a test has the status that it must have."""
+    return status == spec.expected.get(test_id, TestStatus.PASSED)
 
 
 def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileChange]:

@@ -7,11 +7,11 @@ import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout
+from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, PatchError
 from swe_plugin.grading.apply import apply_patch
 from swe_plugin.grading.base import Grader
-from swe_plugin.grading.integrity import left_out, tests_edited
-from swe_plugin.grading.parsers import parser
+from swe_plugin.grading.integrity import hidden_paths, left_out, met, tests_edited
+from swe_plugin.grading.parsers import parser, status_of
 from swe_plugin.grading.paths import file_changes
 from swe_plugin.types import ExecResult, Grade, Task, TestStatus
 
@@ -30,7 +30,8 @@ class TestsGrader(Grader):
     """Applies the patch, injects the hidden tests, runs the task's command once and compares exact ids.
 
     Changes of the patch to test files and test configuration are not applied (`integrity`). Resolved means that
-    every F2P and P2P id PASSED. What keeps the command from saying anything about the patch raises instead.
+    every F2P and P2P id PASSED, or has the status that `GradingSpec.expected` names. What keeps the
+    command from saying anything about the patch raises instead.
 
     Args:
         settings: the ``swe.grading`` section.
@@ -52,18 +53,17 @@ class TestsGrader(Grader):
             GraderTimeout: the command did not end in time in an environment that is alive.
         """
         began = time.perf_counter()
-        spec = task.grading
-        changes = file_changes(patch)
-        omitted = {item.path for item in left_out(changes, spec.tests)}
+        changes, hidden = file_changes(patch), hidden_paths(task.grading)
+        omitted = {item.path for item in left_out(changes, hidden)}
         if any(item.path not in omitted for item in changes) or (patch.strip() and not changes):
             await apply_patch(environment, patch, leave_out=sorted(omitted))
         await _inject(task, environment)
         statuses, log = await _run(task, environment)
-        wanted = {test_id: statuses.get(test_id, TestStatus.MISSING) for test_id in _ids(task)}
+        wanted = {test_id: status_of(test_id, statuses) for test_id in _ids(task)}
         return Grade(
-            resolved=bool(wanted) and all(status is TestStatus.PASSED for status in wanted.values()),
+            resolved=bool(wanted) and all(met(task.grading, *item) for item in wanted.items()),
             statuses=wanted,
-            flags=("tests_edited",) if tests_edited(changes, spec.tests) else (),
+            flags=("tests_edited",) if tests_edited(changes, hidden) else (),
             duration_s=time.perf_counter() - began,
             log=log[-_LOG_CHARS:],
         )
@@ -89,6 +89,11 @@ async def _inject(task: Task, environment: Environment) -> None:
             raise
         except OSError as error:
             raise GraderError(f"hidden test {path!r} of {task.instance_id} cannot be written: {error}") from error
+    if task.grading.test_patch.strip():
+        try:
+            await apply_patch(environment, task.grading.test_patch)
+        except PatchError as error:
+            raise GraderError(f"the test patch of {task.instance_id} does not apply: {error}") from error
 
 
 async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStatus], str]:
@@ -109,7 +114,8 @@ async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStat
             raise EnvironmentUnavailable(f"{task.instance_id}: the grading environment died")
         raise GraderTimeout(f"the tests of {task.instance_id} did not end within {spec.timeout_s:g} s: {log[-500:]}")
     statuses = parse(log, nonce)
-    if not statuses.keys() >= set(_ids(task)) and (reason := _no_verdict(result, statuses)):
+    missing = any(status_of(test_id, statuses) is TestStatus.MISSING for test_id in _ids(task))
+    if missing and (reason := _no_verdict(result, statuses)):
         raise GraderError(f"the tests of {task.instance_id} gave no verdict, {reason}: {log[-500:]}")
     return statuses, log.replace(nonce, "<nonce>")
 

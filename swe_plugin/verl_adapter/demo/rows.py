@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from swe_plugin.data.training_file import TrainingFile
 from swe_plugin.types import Task
 from swe_plugin.verl_adapter.demo.episodes import first_messages
 
@@ -15,15 +13,7 @@ __all__ = ["write_rows"]
 
 
 def write_rows(tasks: Sequence[Task], path: Path) -> None:
-    """One row per task, in this order: prompt, data_source, agent_name, task, extra_info."""
-    rows = [
-        {
-            "prompt": first_messages(task),
-            "data_source": "swe_demo",
-            "agent_name": "swe",
-            "task": task.to_json(),
-            "extra_info": {"index": index, "instance_id": task.instance_id},
-        }
-        for index, task in enumerate(tasks)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    """One row per task, in this order."""
+    with TrainingFile(path, "swe_demo") as file:
+        for task in tasks:
+            file.add(task, first_messages(task))

@@ -1,0 +1,1 @@
+"""From rows of a dataset to the files that training reads."""

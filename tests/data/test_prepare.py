@@ -1,0 +1,232 @@
+"""`swe-plugin prepare`: rows in, the files of training and an account of every row out."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from data.published import R2E_GYM, ROWS, SWE_BENCH
+from swe_plugin.cli.app import build_app
+from swe_plugin.data.files import read_tasks
+from swe_plugin.types import Task
+
+REPOS = ["acme/one", "acme/two", "other/three", "other/four"]
+
+
+def rows(count=40):
+    return [SWE_BENCH | {"instance_id": f"a__b-{n}", "repo": REPOS[n % 4], "difficulty": "easy"} for n in range(count)]
+
+
+def write(path, values):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(values), path)
+    else:
+        path.write_text("".join(f"{json.dumps(value)}\n" for value in values))
+    return path
+
+
+@pytest.fixture
+def prepare(tmp_path):
+    def run(source, *words, code=0):
+        out = tmp_path / "out"
+        done = CliRunner().invoke(build_app(), ["prepare", source, *map(str, words), "--out", str(out), "--json"])
+        assert done.exit_code == code, done.output
+        return (json.loads(done.stdout), out) if code == 0 else done.stderr.replace("\n", " ")
+
+    return run
+
+
+def ids(path):
+    return [task.instance_id for task in read_tasks(path, "rows")]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("name", ROWS)
+def test_each_dataset_becomes_a_file_that_training_reads(prepare, tmp_path, name, suffix):
+    summary, out = prepare(name, write(tmp_path / f"rows.{suffix}", [ROWS[name]]))
+    assert (summary["read"], summary["kept"], summary["dropped"]) == (1, {"train": 1}, {})
+    (row,) = pq.read_table(out / "train.parquet").to_pylist()
+    task = Task.from_json(row["task"])
+    assert row["prompt"] == [{"role": "user", "content": task.problem_statement}]
+    assert (row["data_source"], row["agent_name"]) == (name, "swe")
+    assert row["extra_info"] == {"index": 0, "instance_id": task.instance_id}
+    assert (out / "images.txt").read_text() == f"{task.image.base}\n"
+    assert json.loads((out / "summary.json").read_text()) == summary
+
+
+def test_every_row_that_is_left_out_is_accounted_for(prepare, tmp_path):
+    good = rows(3)
+    bad = [
+        good[0],
+        good[1] | {"instance_id": "e", "problem_statement": ""},
+        good[1] | {"instance_id": "f", "base_commit": None},
+        good[1] | {"instance_id": "g", "FAIL_TO_PASS": "['"},
+        good[1] | {"instance_id": "h", "problem_statement": "half a \ud83d"},
+        [1],
+    ]
+    summary, _ = prepare("swe-bench", write(tmp_path / "rows.jsonl", good + bad))
+    assert (summary["read"], summary["kept"]) == (9, {"train": 3})
+    counts = {reason: found["rows"] for reason, found in summary["dropped"].items()}
+    assert counts == {
+        "duplicate": 1,
+        "empty statement": 1,
+        "missing branch or base commit": 1,
+        "unparsable test lists": 1,
+        "bad row": 2,
+    }
+    assert summary["dropped"]["unparsable test lists"]["examples"][0].startswith(f"g ({tmp_path}/rows.jsonl:7): column")
+
+
+def test_a_list_of_keepers_and_conditions_choose(prepare, tmp_path):
+    path = write(tmp_path / "rows.jsonl", rows())
+    (tmp_path / "keep.txt").write_text("# good ones\na__b-0\na__b-1\n\na__b-3\n")
+    words = ("--keep", tmp_path / "keep.txt", "--where", "repo=acme/*", "--where", "instance_id!=a__b-1")
+    summary, out = prepare("swe-bench", path, *words)
+    assert ids(out / "train.parquet") == ["a__b-0"]
+    counts = {reason: found["rows"] for reason, found in summary["dropped"].items()}
+    assert counts == {"filtered out": 21, "not in the keep-list": 18}
+
+
+def test_limits_count_tests_and_tokens(prepare, tmp_path):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({"w": 0}, unk_token="w"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    values = [row | {"problem_statement": "w " * n} for n, row in enumerate(rows(11), start=1)]
+    path = write(tmp_path / "rows.jsonl", [*values, rows(12)[-1] | {"PASS_TO_PASS": ["t.py::a", "t.py::b", "t.py::c"]}])
+    words = ("--max-tests", 3, "--tokenizer", tmp_path, "--max-statement-tokens", 10)
+    summary, _ = prepare("swe-bench", path, *words)
+    assert {reason: found["rows"] for reason, found in summary["dropped"].items()} == {
+        "statement too long": 1,
+        "too many tests": 1,
+    }
+    assert summary["statement_tokens"] == {"mean": 5.5, "p50": 6, "p90": 10, "max": 10}
+
+
+def test_a_shuffle_has_a_seed_and_a_slice_comes_after_it(prepare, tmp_path):
+    path = write(tmp_path / "rows.parquet", rows())
+    order = list(range(40))
+    random.Random(7).shuffle(order)
+    summary, out = prepare("swe-bench", path, "--shuffle", 7, "--slice", "5:15")
+    assert ids(out / "train.parquet") == [f"a__b-{n}" for n in order[5:15]]
+    assert summary["dropped"] == {"outside the slice": {"rows": 30, "examples": []}}
+    prepare("swe-bench", path)
+    assert ids(out / "train.parquet") == [f"a__b-{n}" for n in range(40)]
+
+
+def test_no_repository_is_on_both_sides_of_a_split(prepare, tmp_path):
+    path = write(tmp_path / "rows.jsonl", rows())
+    sides = Counter()
+    for seed in range(6):
+        summary, out = prepare("swe-bench", path, "--val-fraction", 0.3, "--seed", seed, "--shuffle", seed)
+        train, val = ({task.repo for task in read_tasks(out / f"{side}.parquet", "")} for side in ("train", "val"))
+        assert not train & val
+        assert summary["kept"] == {"train": 20, "val": 20}
+        sides.update(val)
+    assert len(sides) > 2
+    summary, out = prepare("swe-bench", path, "--val-repos", "other/*")
+    assert {task.repo for task in read_tasks(out / "val.parquet", "")} == {"other/three", "other/four"}
+    prepare("swe-bench", path)
+    assert not (out / "val.parquet").exists()
+
+
+def test_rows_come_from_several_files_and_a_copy_of_a_hub_dataset(prepare, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    write(copy / "train-00000.parquet", rows(3))
+    first = write(tmp_path / "one.jsonl", rows(5)[3:])
+    _, out = prepare("swe-bench", first, f"hub:{copy}:train")
+    assert ids(out / "train.parquet") == ["a__b-3", "a__b-4", "a__b-0", "a__b-1", "a__b-2"]
+
+
+def test_a_dataset_that_makes_its_tasks_itself_can_be_prepared(prepare):
+    summary, out = prepare("demo", "--slice", "0:5")
+    assert summary["kept"] == {"train": 5}
+    assert all(name.startswith("demo__") for name in ids(out / "train.parquet"))
+
+
+def test_a_mapping_is_a_source(prepare, tmp_path):
+    (tmp_path / "mine.yaml").write_text(
+        'instance_id: "{commit_hash}"\nproblem_statement: "{problem_statement}"\nimage: "docker:{docker_image}"\n'
+        'command: [bash, run.sh]\nfail_to_pass: ["{repo_name}"]\n'
+    )
+    _, out = prepare(str(tmp_path / "mine.yaml"), write(tmp_path / "rows.jsonl", [R2E_GYM]))
+    (row,) = pq.read_table(out / "train.parquet").to_pylist()
+    assert row["data_source"] == "mine"
+    assert Task.from_json(row["task"]).grading.fail_to_pass == ["calc"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["swe-bnch"], "did you mean 'swe-bench'"),
+        (["tasks"], "give files that end in .jsonl or .parquet"),
+        (["demo", "rows.jsonl"], "makes its tasks itself"),
+        (["swe-bench", "none.jsonl"], "cannot be read: No such file"),
+        (["swe-bench", "rows.csv"], "must end in .jsonl or .parquet"),
+        (["swe-bench", "rows.jsonl", "--where", "repo"], "write COLUMN=GLOB"),
+        (["swe-bench", "rows.jsonl", "--where", "rep=x"], "no such column; there are repo, instance_id"),
+        (["swe-bench", "rows.jsonl", "--slice", "3"], "write START:STOP"),
+        (["swe-bench", "rows.jsonl", "--keep", "none"], "cannot be read"),
+        (["swe-bench", "rows.jsonl", "--max-statement-tokens", "5"], "needs --tokenizer"),
+        (["swe-bench", "rows.jsonl", "--tokenizer", "none"], "tokenizer.json"),
+        (["none.yaml", "rows.jsonl"], "cannot be read"),
+        (["swe-bench", "hub:none/none"], "where the hub is out of reach, give files"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_line(prepare, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    write(tmp_path / "rows.jsonl", rows(2))
+    assert says in prepare(*words, code=2)
+
+
+def test_nothing_kept_is_a_failure(tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{"instance_id": "a"}])
+    done = CliRunner().invoke(build_app(), ["prepare", "swe-bench", str(path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "unparsable" not in done.stdout
+    assert "left out" in done.stdout
+    assert not (tmp_path / "out/train.parquet").exists()
+
+
+MEASURE = """
+import json, resource, sys
+from swe_plugin.cli.app import build_app
+from typer.testing import CliRunner
+words = ["prepare", "swe-bench", sys.argv[1], "--out", sys.argv[2], "--shuffle", "0", "--val-fraction", "0.2", "--json"]
+kept = json.loads(CliRunner().invoke(build_app(), words).stdout)["kept"]
+print(json.dumps([sum(kept.values()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """10,000 rows of 20 kB are 200 MB; what is remembered of each is a few words."""
+    peaks = {}
+    for count in (500, 10_000):
+        path = tmp_path / f"{count}.parquet"
+        noise = random.Random(0)
+        base = rows(1)[0]
+        schema = pa.Table.from_pylist([base]).schema
+        with pq.ParquetWriter(path, schema) as writer:
+            for start in range(0, count, 250):
+                statements = [noise.randbytes(10_000).hex() for _ in range(250)]
+                batch = [
+                    base | {"instance_id": f"a-{start + n}", "problem_statement": s} for n, s in enumerate(statements)
+                ]
+                writer.write_table(pa.Table.from_pylist(batch, schema))
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, path, tmp_path / "out"], capture_output=True, text=True, check=True
+        )
+        kept, peaks[count] = json.loads(done.stdout)
+        assert kept == count
+    assert peaks[10_000] - peaks[500] < 60, peaks

@@ -253,5 +253,5 @@ def test_an_empty_row_is_left_out(name):
 
 
 def test_our_own_schema_is_read_as_it_is_written():
-    assert read("tasks").grading.command == tuple(TASK["grading"]["command"])
+    assert read("tasks").grading.command == TASK["grading"]["command"]
     assert SWE_BENCH["instance_id"] == read("swe-bench").instance_id

@@ -21,6 +21,7 @@ __all__ = [
     "EnvironmentConfig",
     "FailureConfig",
     "GradingConfig",
+    "HonestyConfig",
     "OutputConfig",
     "PolicyConfig",
     "ScaffoldConfig",
@@ -119,6 +120,33 @@ class PolicyConfig:
 
 
 @dataclass
+class HonestyConfig:
+    """What follows from a signal of reward hacking: `ignore`, `flag` (recorded, counted in `swe/flags/*`), `zero`
+    (the reward is 0 as well) or `drop` (no row). Signals are hints (docs/rewards.md)."""
+
+    empty_patch: str = "flag"
+    """Nothing was changed."""
+    test_only_patch: str = "flag"
+    """Nothing but tests and their configuration was changed."""
+    tests_edited: str = "flag"
+    """Existing tests or what configures them was changed, or a hidden test's place was taken; never applied."""
+    test_configuration: str = "flag"
+    """A conftest, a pytest section or a plugin entry point was added or changed."""
+    skips_added: str = "flag"
+    """A skip or an expected failure was added outside new tests."""
+    tests_patched: str = "flag"
+    """Code that replaces parts of the test framework, defines its hooks, forges its output or asks whether it runs."""
+    tests_aborted: str = "flag"
+    """The patch keeps the tests from ending: not resolved. `drop` gives such rollouts no row instead."""
+    history_read: str = "flag"
+    """Commands that look for other commits: all branches, reflog, remotes, raw objects."""
+    site_packages_read: str = "flag"
+    """Commands that read an installed copy of the repository's own package."""
+    network_attempt: str = "flag"
+    """Commands that want the network, whether there is one or not."""
+
+
+@dataclass
 class GradingConfig:
     """How patches become rewards."""
 
@@ -130,6 +158,10 @@ class GradingConfig:
     """Gradings of one patch before it counts as ungradable."""
     max_patch_bytes: int = 4194304
     """A larger patch is not graded: it counts as not resolved, with the flag `patch_too_large`."""
+    rewards: dict[str, Any] = field(default_factory=lambda: {"resolved": 1.0})
+    """What the reward is the sum of: component -> weight, or `{weight, use, ...options}` (docs/rewards.md)."""
+    honesty: HonestyConfig = field(default_factory=HonestyConfig)
+    """What follows from signals of reward hacking."""
 
 
 @dataclass
@@ -261,7 +293,10 @@ def _check_limits(config: SweConfig) -> None:
     }.items():
         if value < 1:
             raise ConfigError(key, value, "must be at least 1")
+    policies = ("ignore", "flag", "zero", "drop")
+    honesty = ((f"swe.grading.honesty.{name}", text, policies) for name, text in vars(config.grading.honesty).items())
     for key, text, known in (
+        *honesty,
         ("swe.environment.network", config.environment.network, ("none", "full")),
         ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
         ("swe.overlap", config.overlap, ("off",)),

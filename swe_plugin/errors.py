@@ -17,6 +17,7 @@ __all__ = [
     "EnvironmentUnavailable",
     "GraderError",
     "GraderTimeout",
+    "GradingAborted",
     "InfrastructureError",
     "PatchError",
     "PluginError",
@@ -73,8 +74,12 @@ class GraderError(InfrastructureError):
     """Grading broke in a way that says nothing about the patch. Ungradable is not zero."""
 
 
-class GraderTimeout(GraderError, TimeoutError):
-    """The tests did not end in time although the environment is healthy: no verdict, flagged."""
+class GradingAborted(GraderError):
+    """Tests began and hit a limit (memory, disk, output): the patch's doing, or not; a control run tells."""
+
+
+class GraderTimeout(GradingAborted, TimeoutError):
+    """The tests did not end in time although the environment is healthy."""
 
 
 class PatchError(GraderError):

@@ -49,6 +49,8 @@ class StopReason(StrEnum):
     GRADER_ERROR = "grader_error"
     SCAFFOLD_ERROR = "scaffold_error"
     """A bug in a scaffold or plugin raised: no row, the traceback is in the record."""
+    DISHONEST = "dishonest"
+    """Graded, and left out because ``swe.grading.honesty`` says ``drop`` for one of its signals."""
     CANCELLED = "cancelled"
 
 
@@ -121,7 +123,7 @@ class Task:
         image: what its environments start from.
         grading: how it is judged; never visible to the agent.
         base_commit: commit the agent starts from; empty when `image.files` makes the repository.
-        gold_patch: the reference fix (validation and `--policy gold` only), may be empty.
+        gold_patch: the reference fix (validation, `--policy gold`, control runs of the grader), may be empty.
         prompt_vars: extra variables for prompt templates, e.g. the action menu of the demo.
         metadata: anything a dataset wants to keep beside the task; must be JSON.
     """
@@ -288,7 +290,7 @@ class AttemptFailure:
     """One failed attempt at a rollout or grading.
 
     Attributes:
-        phase: ``start``, ``agent``, ``patch`` or ``grade``.
+        phase: ``start``, ``agent``, ``patch``, ``grade`` or ``control``.
         attempt: counted from 1.
         error: ``TypeName: message``.
         traceback: formatted, for the record.
@@ -311,6 +313,7 @@ class RolloutResult:
         session: index of this sample in its group.
         stop: why it ended.
         reward: None when the rollout has no row (see `rollout.outcome`).
+        rewards: value of each component of the reward, not weighted (``swe.grading.rewards``).
         grade: None when it was not or could not be graded.
         patch: unified diff against the recorded baseline.
         messages: the conversation.
@@ -339,3 +342,4 @@ class RolloutResult:
     flags: tuple[str, ...] = ()
     usage: dict[str, float] = field(default_factory=dict)
     request_id: str = ""
+    rewards: dict[str, float] = field(default_factory=dict)

@@ -33,7 +33,7 @@ def open_tasks(dataset: str, config: SweConfig, plugins: Plugins, key: str) -> I
     """
     if dataset.endswith(SUFFIXES):
         return read_tasks(Path(dataset), key)
-    source: Callable[[Any], Iterable[Task]] = plugins.load("datasets", dataset, key)
+    source: Any = plugins.load("datasets", dataset, key)
     if isinstance(source, type) and issubclass(source, Source):
         raise ConfigError(key, dataset, f"has rows, not tasks: swe-plugin prepare {dataset}, then give the .parquet")
     return _guarded(source, config.demo, dataset)

@@ -30,4 +30,4 @@ class Grader(abc.ABC):
 
     @abc.abstractmethod
     def reward(self, task: Task, grade: Grade) -> float:
-        """Scalar reward of a grade."""
+        """What a grade is worth: the component ``resolved`` of ``swe.grading.rewards``."""

@@ -13,7 +13,16 @@ from pathlib import PurePosixPath
 from swe_plugin.grading.paths import Change, FileChange, file_changes
 from swe_plugin.types import GradingSpec, TestStatus
 
-__all__ = ["TEST_CONFIGURATION", "TEST_FILES", "hidden_paths", "left_out", "met", "tests_edited"]
+__all__ = [
+    "TEST_CONFIGURATION",
+    "TEST_FILES",
+    "hidden_paths",
+    "is_test",
+    "left_out",
+    "matches",
+    "met",
+    "tests_edited",
+]
 
 TEST_CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py")
 """File names, in any directory, that change how tests run: never taken from a patch."""
@@ -40,7 +49,7 @@ def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileC
         hidden: paths of the hidden test files.
     """
     hidden = [str(PurePosixPath(path)) for path in hidden]
-    return [item for item in changes if _is_test(item.path) or _collides(item, hidden)]
+    return [item for item in changes if is_test(item.path) or _collides(item, hidden)]
 
 
 def tests_edited(changes: Iterable[FileChange], hidden: Iterable[str]) -> bool:
@@ -48,17 +57,19 @@ def tests_edited(changes: Iterable[FileChange], hidden: Iterable[str]) -> bool:
     hidden = [str(PurePosixPath(path)) for path in hidden]
     return any(
         _collides(item, hidden)
-        or _matches(item.path, TEST_CONFIGURATION)
-        or (_matches(item.path, TEST_FILES) and item.change is not Change.ADDED)
+        or matches(item.path, TEST_CONFIGURATION)
+        or (matches(item.path, TEST_FILES) and item.change is not Change.ADDED)
         for item in changes
     )
 
 
-def _is_test(path: str) -> bool:
-    return _matches(path, TEST_CONFIGURATION) or _matches(path, TEST_FILES)
+def is_test(path: str) -> bool:
+    """Whether a file, by its name, is a test or configures tests."""
+    return matches(path, (*TEST_CONFIGURATION, *TEST_FILES))
 
 
-def _matches(path: str, patterns: Iterable[str]) -> bool:
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether the name of a file, in any directory, matches one of `patterns`."""
     name = PurePosixPath(path).name
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 

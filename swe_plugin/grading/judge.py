@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 import traceback
@@ -10,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import GraderError, GraderTimeout
+from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, GradingAborted
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.cache import GradeCache
-from swe_plugin.types import AttemptFailure, Grade, Task
+from swe_plugin.types import AttemptFailure, Grade, Task, TestStatus
 
 if TYPE_CHECKING:
     from swe_plugin.environments.base import EnvironmentSpec
@@ -23,6 +24,9 @@ __all__ = ["Judge", "Verdict"]
 
 logger = logging.getLogger(__name__)
 
+_SUSPECT = (GradingAborted, EnvironmentUnavailable)
+"""What a patch can do to its own grading: hang, fill memory, disk or output, kill the environment."""
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -30,7 +34,7 @@ class Verdict:
 
     Attributes:
         grade: None if every attempt failed: ungradable, which is not zero.
-        failures: one per failed attempt, in order; phase ``grade``.
+        failures: one per failed attempt, in order; phase ``grade``, or ``control`` for a run without the patch.
         flags: of the grade, or why there is none: ``grader_timeout`` or ``grader_error``.
         duration_s: wall-clock seconds, waiting for a slot included.
     """
@@ -44,11 +48,16 @@ class Verdict:
 class Judge:
     """Grades patches in environments of their own, drawn from the pool's grading slots.
 
+    A patch must not escape its grade by keeping the tests from ending. So before the last attempt, if limits ended
+    all others, the task is graded without the patch; if that ends in half the time and the last attempt does not, the
+    patch is not resolved, flag ``tests_aborted`` (docs/decisions/grader_timeouts.md).
+
     Args:
         grader: the verdict itself.
         pool: where environments come from.
         spec: the environment of a task, given a label.
-        max_attempts: gradings tried for one patch, each in a fresh environment.
+        max_attempts: gradings tried for one patch, each in a fresh environment (with 1, a second one follows a
+            control run).
         cache: None to grade every patch anew.
         backoff_s: pause before the second attempt, doubled for each further one.
     """
@@ -89,17 +98,37 @@ class Judge:
         return await self.cache.get(task, patch, lambda: self._attempts(task, patch, label, failures))
 
     async def _attempts(self, task: Task, patch: str, label: str, failures: list[AttemptFailure]) -> Grade:
-        for attempt in range(1, self._max_attempts + 1):
+        healthy, suspect = False, True
+        for attempt in itertools.count(1):
             try:
-                async with self._pool.lease(self._spec(task, f"{label}-grade"), purpose="grading") as lease:
-                    return await self.grader.grade(task, patch, lease.environment)
+                return await self._once(task, patch, f"{label}-grade")
             except Exception as error:
                 failures.append(_failure(error, attempt))
                 logger.warning("%s: grading attempt %d failed: %s", label, attempt, failures[-1].error)
-                if attempt == self._max_attempts:
+                suspect = suspect and isinstance(error, _SUSPECT)
+                if healthy and suspect:
+                    return Grade(resolved=False, flags=("tests_aborted",), log=failures[-1].error)
+                if attempt >= self._max_attempts and not (suspect and attempt == 1):
                     raise _Ungradable(failures, error) from error
+            if suspect and attempt >= self._max_attempts - 1:
+                healthy = await self._control(task, f"{label}-control-grade", failures)
             await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1))
-        raise AssertionError("max_attempts is at least 1")
+        raise AssertionError("unreachable")
+
+    async def _once(self, task: Task, patch: str, label: str) -> Grade:
+        async with self._pool.lease(self._spec(task, label), purpose="grading") as lease:
+            return await self.grader.grade(task, patch, lease.environment)
+
+    async def _control(self, task: Task, label: str, failures: list[AttemptFailure]) -> bool:
+        """Whether this task can be graded here and now, with time to spare: by its reference fix, else unchanged."""
+        gold = task.gold_patch.strip() != ""
+        try:
+            grade = await self._once(task, task.gold_patch if gold else "", label)
+        except Exception as error:
+            failures.append(_failure(error, 1, "control"))
+            return False
+        ran = any(status is not TestStatus.MISSING for status in grade.statuses.values())
+        return (grade.resolved if gold else ran) and grade.duration_s <= task.grading.timeout_s / 2
 
 
 class _Ungradable(GraderError):
@@ -111,6 +140,6 @@ class _Ungradable(GraderError):
         self.flag = "grader_timeout" if isinstance(last, GraderTimeout) else "grader_error"
 
 
-def _failure(error: Exception, attempt: int) -> AttemptFailure:
+def _failure(error: Exception, attempt: int, phase: str = "grade") -> AttemptFailure:
     trace = "".join(traceback.format_exception(error))
-    return AttemptFailure("grade", attempt, f"{type(error).__name__}: {error}", trace)
+    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import time
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, PatchError
+from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, GradingAborted, PatchError
 from swe_plugin.grading.apply import apply_patch
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.integrity import hidden_paths, left_out, met, tests_edited
@@ -50,7 +51,7 @@ class TestsGrader(Grader):
         """Judge `patch`; see `Grader.grade`.
 
         Raises:
-            GraderTimeout: the command did not end in time in an environment that is alive.
+            GradingAborted: a limit ended the command in an environment that is alive; `GraderTimeout` if it was time.
         """
         began = time.perf_counter()
         changes, hidden = file_changes(patch), hidden_paths(task.grading)
@@ -88,7 +89,8 @@ async def _inject(task: Task, environment: Environment) -> None:
         except ConnectionError:
             raise
         except OSError as error:
-            raise GraderError(f"hidden test {path!r} of {task.instance_id} cannot be written: {error}") from error
+            kind = GradingAborted if error.errno in (errno.ENOSPC, errno.EDQUOT) else GraderError
+            raise kind(f"hidden test {path!r} of {task.instance_id} cannot be written: {error}") from error
     if task.grading.test_patch.strip():
         try:
             await apply_patch(environment, task.grading.test_patch)
@@ -116,7 +118,7 @@ async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStat
     statuses = parse(log, nonce)
     missing = any(status_of(test_id, statuses) is TestStatus.MISSING for test_id in _ids(task))
     if missing and (reason := _no_verdict(result, statuses)):
-        raise GraderError(f"the tests of {task.instance_id} gave no verdict, {reason}: {log[-500:]}")
+        raise GradingAborted(f"the tests of {task.instance_id} gave no verdict, {reason}: {log[-500:]}")
     return statuses, log.replace(nonce, "<nonce>")
 
 

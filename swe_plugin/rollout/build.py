@@ -11,7 +11,10 @@ from swe_plugin.environments import EnvironmentPool, EnvironmentSpec, Slots, bui
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.baseline import BaselineStore
 from swe_plugin.grading.cache import GradeCache
+from swe_plugin.grading.honesty import Honesty
 from swe_plugin.grading.judge import Judge
+from swe_plugin.grading.rewards import Rewards
+from swe_plugin.rollout.assessor import Assessor
 from swe_plugin.rollout.worker import RolloutWorker
 from swe_plugin.scaffolds.base import Scaffold
 from swe_plugin.trajectories.store import TrajectoryStore
@@ -41,7 +44,7 @@ def build_rollout_worker(
         factory: makes environments instead of ``swe.environment.backend`` (tests, wrappers).
 
     Raises:
-        ConfigError: a name is not registered, or a prompt template is wrong.
+        ConfigError: a name is not registered, or a prompt template or a reward component is wrong.
         PluginError: a registered class cannot be imported.
     """
     make_scaffold: Callable[[ScaffoldConfig], Scaffold] = plugins.load(
@@ -53,15 +56,17 @@ def build_rollout_worker(
     slots = Slots(config.slots.start, config.slots.running, config.slots.grading)
     pool = EnvironmentPool(factory or build_environment_factory(config.environment, plugins), slots)
     spec = partial(_spec, config.environment)
+    grader = make_grader(config.grading)
     judge = Judge(
-        make_grader(config.grading),
+        grader,
         pool,
         spec,
         max_attempts=config.grading.max_attempts,
         cache=GradeCache() if config.grading.cache else None,
     )
+    assessor = Assessor(judge, Rewards(config.grading.rewards, grader), Honesty(config.grading.honesty))
     store = TrajectoryStore(run_dir) if run_dir is not None and config.output.trajectories else None
-    return RolloutWorker(config, plugins, pool, spec, make_scaffold(config.scaffold), BaselineStore(), judge, store)
+    return RolloutWorker(config, plugins, pool, spec, make_scaffold(config.scaffold), BaselineStore(), assessor, store)
 
 
 def _spec(config: EnvironmentConfig, task: Task, label: str) -> EnvironmentSpec:

@@ -26,7 +26,9 @@ is dropped. A masked row would not do, because it would still count in the group
 
 **Retries.** *Fresh* means a new environment and a new policy, at most `swe.failure.max_attempts` attempts in all, with
 a pause that doubles, and none once the weights have changed. *Grade only* keeps the agent's patch and grades it
-again in another environment, at most `swe.grading.max_attempts` times. What the agent did itself (a command that
+again in another environment, at most `swe.grading.max_attempts` times. If limits ended every attempt, the last one
+follows a control run without the patch, so that a patch cannot escape its grade
+([decision](decisions/grader_timeouts.md)). What the agent did itself (a command that
 fails or takes too long) is no failure: it is an observation.
 
 **Graded work.** Whatever ends the agent, its work up to then is read as a patch against the baseline that was recorded
@@ -38,8 +40,11 @@ before it started, and judged in an environment that it has never touched.
 | `patch_too_large` | more than `swe.grading.max_patch_bytes` | 0 |
 | `patch_incomplete` | some file could not be read as a change and is left out | by the tests |
 | `tests_edited` | tests or their configuration were changed; those changes are left out | by the tests |
-| `grader_timeout` | the tests did not end in time, in an environment that is alive | no row |
+| `tests_aborted` | the patch keeps its tests from ending (time, memory, disk, output); a control run ended | 0 |
+| `grader_timeout` | the tests did not end in time, and a control run did not either | no row |
 | `grader_error` | the patch could not be graded | no row |
+
+Further flags are signals of reward hacking ([rewards.md](rewards.md)).
 
 **Where to look.** Each failed attempt is kept in the rollout's directory with its traceback: `failure_<n>.txt`, and
 `failures` in `trajectory.json`.

@@ -71,6 +71,9 @@ MATRIX: dict[StopReason, Outcome] = {
         Retry.GRADE, False, Row.NONE, "no verdict: grader error, or grader time-out in a healthy environment; flagged"
     ),
     StopReason.SCAFFOLD_ERROR: Outcome(Retry.NONE, False, Row.NONE, "a bug in a scaffold or plugin raised"),
+    StopReason.DISHONEST: Outcome(
+        Retry.NONE, False, Row.NONE, "graded, and left out by `swe.grading.honesty` (`drop`); flagged"
+    ),
     StopReason.CANCELLED: Outcome(Retry.NONE, False, Row.NONE, "told to stop: staleness or shutdown"),
 }
 """Every stop reason has exactly one line."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError, PatchError
+from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, PatchError
 from swe_plugin.grading.patch import Diffable, Patch, extract_patch
+from swe_plugin.rollout.assessor import Assessor, attempt_failure
 from swe_plugin.rollout.hooks import notify
-from swe_plugin.rollout.outcome import Retry, Row, outcome, stop_for
+from swe_plugin.rollout.outcome import Retry, outcome, stop_for
 from swe_plugin.scaffolds.base import Episode
-from swe_plugin.types import AttemptFailure, Grade, RolloutResult, StopReason, Task
+from swe_plugin.types import AttemptFailure, RolloutResult, StopReason, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ class RolloutWorker:
         spec: the environment of a task, given a label.
         scaffold: the agent.
         baselines: recorded baselines by image.
-        judge: how patches become grades.
+        assessor: how work becomes a reward.
         store: where results are written, or None.
         backoff_s: pause before a second attempt, doubled for each further one.
     """
@@ -63,7 +62,7 @@ class RolloutWorker:
     spec: Callable[[Task, str], EnvironmentSpec]
     scaffold: Scaffold
     baselines: BaselineStore
-    judge: Judge
+    assessor: Assessor
     store: TrajectoryStore | None = None
     backoff_s: float = 0.5
     _running: set[asyncio.Task[object]] = field(default_factory=set)
@@ -72,6 +71,11 @@ class RolloutWorker:
     def grade_cache(self) -> GradeCache | None:
         """The cache of verdicts, with its hit rate; None if it is switched off."""
         return self.judge.cache
+
+    @property
+    def judge(self) -> Judge:
+        """How patches become grades."""
+        return self.assessor.judge
 
     async def run(
         self,
@@ -141,29 +145,9 @@ class RolloutWorker:
                 break
             await asyncio.sleep(self.backoff_s * 2 ** (number - 1))
         if outcome(result.stop).grade:
-            await self._grade(result)
+            await self.assessor.assess(result, _label(task, session))
         timings["total"] = time.perf_counter() - began
         return result
-
-    async def _grade(self, result: RolloutResult) -> None:
-        """Judge the patch: sets grade, reward and flags, or turns the result into one without a row."""
-        task = result.task
-        if "patch_too_large" in result.flags:
-            result.grade = Grade(resolved=False, flags=("patch_too_large",))
-        else:
-            verdict = await self.judge.judge(task, result.patch, label=_label(task, result.session))
-            result.grade, result.timings["grade"] = verdict.grade, verdict.duration_s
-            result.failures += verdict.failures
-            result.flags += verdict.flags
-        if result.grade is None:
-            result.stop = StopReason.GRADER_ERROR
-        elif outcome(result.stop).row is not Row.NONE:
-            try:
-                result.reward = _finite(self.judge.grader.reward(task, result.grade))
-            except Exception as error:
-                logger.exception("%s: the reward of a grade failed", task.instance_id)
-                result.failures.append(_failure("grade", 1, error))
-                result.stop = StopReason.GRADER_ERROR
 
     async def _record(self, result: RolloutResult, step: int, phase: str) -> None:
         if self.store is None:
@@ -207,7 +191,7 @@ class _Attempt:
             if self._phase == "start":
                 self._add("start", time.perf_counter() - asked)
             result.stop = self._stop_for(error)
-            self._failures.append(_failure(self._phase, self._number, error, result.stop))
+            self._failures.append(attempt_failure(self._phase, self._number, error, result.stop))
             logger.warning("%s: attempt %d: %s: %s", label, self._number, result.stop, self._failures[-1].error)
         finally:
             self._add("generate", self._episode.generate_s)
@@ -244,7 +228,7 @@ class _Attempt:
             try:
                 return await extract_patch(environment, baseline, max_bytes=settings.max_patch_bytes)
             except PatchError as error:
-                self._failures.append(_failure("patch", number, error))
+                self._failures.append(attempt_failure("patch", number, error))
         return await extract_patch(environment, baseline, max_bytes=settings.max_patch_bytes)
 
     async def _episode_in_time(self, environment: Environment, policy: Policy) -> StopReason:
@@ -286,15 +270,3 @@ class _Attempt:
 
 def _label(task: Task, session: int) -> str:
     return f"{task.instance_id}@{session}"
-
-
-def _finite(reward: float) -> float:
-    """One NaN would make the advantages of its whole group NaN, and the weights with them."""
-    if not math.isfinite(reward):
-        raise GraderError(f"the grader's reward is {reward}")
-    return reward
-
-
-def _failure(phase: str, attempt: int, error: Exception, stop: StopReason | None = None) -> AttemptFailure:
-    trace = "".join(traceback.format_exception(error))
-    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace, stop)

@@ -86,6 +86,7 @@ def from_json(
             flags=tuple(data["flags"]),
             usage=data.get("usage", {}),
             request_id=data.get("request_id", ""),
+            rewards=data.get("rewards", {}),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error

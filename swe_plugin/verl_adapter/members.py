@@ -8,7 +8,7 @@ no further actor, and no process on the path of a command.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class Member:
         in_use: environments in use in its process when it ended, gradings' too.
         sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
         segments: rows.
+        flags: of the rollout: signals and notes.
+        rewards: value of each component of the reward, not weighted.
     """
 
     session: int
@@ -65,6 +67,8 @@ class Member:
     sampled_tokens: int = 0
     context_tokens: int = 0
     segments: int = 0
+    flags: Sequence[str] = ()
+    rewards: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -73,11 +77,10 @@ class Member:
 
     def to_tag(self) -> dict[str, Any]:
         """Plain values, defaults left out."""
-        return {
-            field.name: value
-            for field in dataclasses.fields(self)
-            if (value := getattr(self, field.name)) != field.default or field.default is dataclasses.MISSING
-        }
+        blank = Member(self.session, self.stop)
+        names = [field.name for field in dataclasses.fields(self)]
+        changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(blank, name)}
+        return {"session": self.session, "stop": self.stop, **changed}
 
     @classmethod
     def from_tag(cls, tag: Mapping[str, Any]) -> Member:
@@ -118,6 +121,8 @@ def member_of(
         sampled_tokens=sampled,
         context_tokens=context,
         segments=segments,
+        flags=list(result.flags),
+        rewards=dict(result.rewards),
     )
 
 

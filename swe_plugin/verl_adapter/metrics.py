@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
+from swe_plugin.grading.honesty import Signal
 from swe_plugin.types import StopReason
 from swe_plugin.verl_adapter.ledger import Group
 from swe_plugin.verl_adapter.members import Member
@@ -85,7 +86,12 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
     metrics["swe/format_errors"] = fmean(m.format_errors for m in members)
     metrics["swe/env/retries"] = fmean(m.retries for m in members)
     metrics["swe/env/lost"] = fmean(m.lost for m in members)
+    names = sorted({name for m in members for name in m.rewards})
+    for name in names:
+        metrics[f"swe/reward/{name}"] = fmean(m.rewards[name] for m in members if name in m.rewards)
     if graded:
+        for signal in Signal:
+            metrics[f"swe/flags/{signal}"] = fmean(signal in m.flags for m in graded)
         metrics["swe/resolved"] = fmean(bool(m.resolved) for m in graded)
         metrics["swe/grade/cache_hit_rate"] = fmean(m.grade_cached for m in graded)
         metrics["swe/patch/empty"] = fmean(bool(m.empty_patch) for m in graded)

@@ -1,0 +1,8 @@
+"""Signals of reward hacking, and what a recipe makes of them (`Honesty`)."""
+
+from __future__ import annotations
+
+from swe_plugin.grading.honesty.policy import Honesty, Policy
+from swe_plugin.grading.honesty.signals import Signal
+
+__all__ = ["Honesty", "Policy", "Signal"]

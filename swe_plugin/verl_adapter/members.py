@@ -8,7 +8,7 @@ no further actor, and no process on the path of a command.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Member:
         in_use: environments in use in its process when it ended, gradings' too.
         sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
         segments: rows.
-        flags: of the rollout: signals and notes.
+        flags: of the rollout, separated by blanks.
         rewards: value of each component of the reward, not weighted.
     """
 
@@ -67,7 +67,7 @@ class Member:
     sampled_tokens: int = 0
     context_tokens: int = 0
     segments: int = 0
-    flags: Sequence[str] = ()
+    flags: str = ""
     rewards: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -121,7 +121,7 @@ def member_of(
         sampled_tokens=sampled,
         context_tokens=context,
         segments=segments,
-        flags=list(result.flags),
+        flags=" ".join(result.flags),
         rewards=dict(result.rewards),
     )
 

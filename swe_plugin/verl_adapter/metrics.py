@@ -91,7 +91,7 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
         metrics[f"swe/reward/{name}"] = fmean(m.rewards[name] for m in members if name in m.rewards)
     if graded:
         for signal in Signal:
-            metrics[f"swe/flags/{signal}"] = fmean(signal in m.flags for m in graded)
+            metrics[f"swe/flags/{signal}"] = fmean(signal in m.flags.split() for m in graded)
         metrics["swe/resolved"] = fmean(bool(m.resolved) for m in graded)
         metrics["swe/grade/cache_hit_rate"] = fmean(m.grade_cached for m in graded)
         metrics["swe/patch/empty"] = fmean(bool(m.empty_patch) for m in graded)

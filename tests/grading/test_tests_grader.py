@@ -163,6 +163,36 @@ async def test_ids_are_exact():
     assert [*verdict.statuses.values()] == [TestStatus.MISSING, TestStatus.PASSED, TestStatus.MISSING]
 
 
+TEST_PATCH = "diff --git a/tests/{0} b/tests/{0}\n--- a/tests/{0}\n+++ b/tests/{0}\n@@ -1 +1 @@\n-old\n+new\n".format(
+    "test_old.py"
+)
+
+
+async def test_hidden_tests_may_come_as_a_patch_of_what_the_agent_cannot_change():
+    task = with_grading(
+        test_patch=TEST_PATCH, tests={"tests/hidden.sh": f"{HIDDEN}grep -q new tests/test_old.py || exit\n"}
+    )
+    verdict = await grade(f"echo weaker > tests/test_old.py; {FIX}", task)
+    assert (verdict.resolved, verdict.flags) == (True, ("tests_edited",))
+
+
+async def test_a_test_patch_that_does_not_apply_is_no_verdict():
+    with pytest.raises(GraderError, match="the test patch of calc-1 does not apply"):
+        await grade(FIX, with_grading(test_patch=TEST_PATCH.replace("-old", "-other")))
+
+
+async def test_protected_paths_are_left_as_they_are():
+    task = with_grading(protected=("data",), tests={"tests/hidden.sh": f"[ -e data/x ] && exit\n{HIDDEN}"})
+    verdict = await grade(f"mkdir data; echo cheat > data/x; {FIX}", task)
+    assert (verdict.resolved, verdict.flags) == (True, ("tests_edited",))
+
+
+@pytest.mark.parametrize(("script", "resolved"), [("true # no fix\necho '#' >> calc.sh", True), (FIX, False)])
+async def test_a_status_that_is_expected_is_met_exactly(script, resolved):
+    task = with_grading(expected={"add two": "FAILED"})
+    assert (await grade(script, task)).resolved is resolved
+
+
 async def test_the_nonce_parser_believes_only_lines_with_the_nonce():
     hidden = "read nonce; . ./calc.sh < /dev/null; echo $nonce PASSED add zero; echo $nonce FAILED add two"
     task = with_grading(tests={"tests/hidden.sh": hidden}, parser="nonce_lines")
@@ -184,6 +214,7 @@ async def test_a_time_out_in_a_healthy_environment_is_no_verdict():
         ({"command": ()}, "no test command"),
         ({"fail_to_pass": (), "pass_to_pass": ()}, "no test ids"),
         ({"parser": "nope"}, "must be one of status_lines"),
+        ({"parser": "swebench:parse_log_pytest"}, r"pip install 'swe-plugin\[swebench\]'"),
         ({"tests": {"../out": ""}}, "outside"),
         ({"tests": {"/etc/out": ""}}, "outside"),
         ({"tests": {"calc.sh/under-a-file": ""}}, "cannot be written"),

@@ -187,13 +187,14 @@ async def test_a_grader_that_fails_once_is_retried_alone():
         ({"command": ("bash", "-c", "exec no-such-program")}, "grader_error"),
     ],
 )
-async def test_a_patch_that_cannot_be_graded_is_no_zero(grading, flag):
+async def test_a_task_that_cannot_be_graded_is_no_zero(grading, flag):
     environments = Environments()
     result = await play(worker(environments), FIX, SUBMIT, task=with_grading(**grading))
     assert (result.stop, result.reward, result.grade) == (StopReason.GRADER_ERROR, None, None)
     assert result.flags == (flag,)
-    assert [(failure.phase, failure.attempt) for failure in result.failures] == [("grade", 1), ("grade", 2)]
-    assert (len(environments.agents), len(environments.graders)) == (1, 2)
+    phases = [(failure.phase, failure.attempt) for failure in result.failures]
+    assert phases == [("grade", 1), ("control", 1), ("grade", 2)]
+    assert (len(environments.agents), len(environments.graders)) == (1, 3)
     assert result.patch  # what the agent did is kept
 
 
@@ -220,7 +221,7 @@ def test_every_error_has_its_stop_reason():
     assert stop_for(EnvironmentUnavailable()) is StopReason.ENVIRONMENT_LOST
     assert stop_for(ConnectionError()) is StopReason.SCAFFOLD_ERROR
     counted = Counter(line.retry for line in MATRIX.values())
-    assert counted == {Retry.NONE: 8, Retry.FRESH: 3, Retry.GRADE: 1}
+    assert counted == {Retry.NONE: 9, Retry.FRESH: 3, Retry.GRADE: 1}
 
 
 async def test_an_empty_patch_is_zero_with_a_flag_and_costs_no_environment():
@@ -234,6 +235,52 @@ async def test_a_patch_above_the_limit_is_zero_with_a_flag():
     made = worker(grading__max_patch_bytes=1000)
     result = await play(made, "```bash\nhead -c 5000 /dev/urandom > blob\n```", SUBMIT)
     assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("patch_too_large",))
+
+
+LOOP = "```bash\necho 'while :; do :; done' > calc.sh\n```"
+
+
+async def test_a_patch_that_never_ends_is_zero_with_a_flag_unless_the_recipe_drops_it():
+    task = with_grading(timeout_s=2.0)
+    result = await play(worker(), LOOP, SUBMIT, task=task)
+    assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("tests_aborted",))
+    dropped = await play(worker(grading__honesty={"tests_aborted": "drop"}), LOOP, SUBMIT, task=task)
+    assert (dropped.stop, dropped.reward) == (StopReason.DISHONEST, None)
+    assert dropped.grade is not None
+
+
+CHEAT = "```bash\nsed -i 's/- /+ /' calc.sh; git reflog; echo 'x = 1' > conftest.py\n```"
+SEEN = ("tests_edited", "test_configuration", "history_read")
+
+
+@pytest.mark.parametrize(
+    ("policy", "stop", "reward", "flags"),
+    [
+        ("ignore", StopReason.SUBMITTED, 1.0, SEEN[:2]),
+        ("flag", StopReason.SUBMITTED, 1.0, SEEN),
+        ("zero", StopReason.SUBMITTED, 0.0, SEEN),
+        ("drop", StopReason.DISHONEST, None, SEEN),
+    ],
+)
+async def test_what_follows_from_a_signal_is_the_recipes_choice(policy, stop, reward, flags):
+    made = worker(grading__honesty={"history_read": policy})
+    result = await play(made, CHEAT, SUBMIT)
+    assert (result.stop, result.reward, set(result.flags)) == (stop, reward, set(flags))
+    assert result.grade.resolved
+    assert result.rewards == ({} if reward is None else {"resolved": 1.0})
+
+
+async def test_components_add_up_to_the_reward_and_are_kept():
+    made = worker(grading__rewards={"resolved": 1.0, "turns": {"weight": -0.25, "over": 1}, "f2p": 0.0})
+    result = await play(made, FIX, SUBMIT)
+    assert (result.reward, result.rewards) == (0.75, {"resolved": 1.0, "turns": 1.0, "f2p": 1.0})
+
+
+async def test_a_component_that_fails_leaves_no_row():
+    made = worker(grading__rewards={"resolved": 1.0, "mine": {"weight": 1, "use": "math:sqrt"}})
+    result = await play(made, FIX, SUBMIT)
+    assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
+    assert "swe.grading.rewards.mine failed: TypeError" in result.failures[0].error
 
 
 async def test_a_cut_answer_does_not_count_as_an_action():

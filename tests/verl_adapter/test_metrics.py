@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +48,17 @@ def test_verl_combines_every_metric_as_its_name_promises():
     for name in names:
         expected = {"total": "sum", "max": "max"}.get(name.rpartition("/")[2].rpartition("_")[2], "weighted_avg")
         assert aggregator._get_aggregation_type(name) == expected, name
+
+
+def test_signals_and_components_of_rewards_are_counted():
+    cheat = replace(GOOD, flags="history_read note", rewards={"resolved": 1.0, "f2p": 0.5})
+    dropped = replace(FAILED, stop="dishonest", resolved=True, flags="history_read")
+    found = metrics(("finished", [cheat, replace(WRONG, rewards={"resolved": 0.0, "f2p": 0.1}), dropped]))
+    assert found["swe/flags/history_read"] == pytest.approx(2 / 3)
+    assert found["swe/flags/tests_edited"] == 0.0
+    assert found["swe/reward/f2p"] == pytest.approx(0.3)
+    assert found["swe/stop/dishonest"] == pytest.approx(1 / 3)
+    assert Member.from_tag(cheat.to_tag()) == cheat
 
 
 def test_nothing_seen_nothing_claimed():

@@ -6,7 +6,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Selection:
     max_tests: int = 0
     max_statement_tokens: int = 0
     shuffle: int | None = None
-    part: slice = slice(None)
+    part: slice = field(default_factory=lambda: slice(None))
     val_repos: tuple[str, ...] = ()
     val_fraction: float = 0.0
     seed: int = 0

@@ -21,7 +21,8 @@ _STATEMENT = r"(?:^|[:;])\s*"
 _SKIP = re.compile(
     _STATEMENT
     + r"""(?:@?(?:pytest\.)?mark\.(?:skip|skipif|xfail)\b | pytest\.(?:skip|xfail|importorskip)\(
-    | .*\bmarks\s*=\s*\[?pytest\.mark\.(?:skip|xfail) | pytestmark\s*=.*\b(?:skip|skipif|xfail)\b | @(?:unittest\.)?(?:skip(?:If|Unless)?\(|expectedFailure\b)
+    | .*\bmarks\s*=\s*\[?pytest\.mark\.(?:skip|xfail)
+    | pytestmark\s*=.*\b(?:skip|skipif|xfail)\b | @(?:unittest\.)?(?:skip(?:If|Unless)?\(|expectedFailure\b)
     | self\.skipTest\( | raise\s+(?:unittest\.)?SkipTest\b | collect_ignore(?:_glob)?\s*= | __test__\s*=\s*False\b
     | (?:it|test|describe)\.skip\( | x(?:it|describe)\( | t\.Skip(?:f|Now)?\( | \#\[ignore | @(?:Disabled|Ignore)\b)""",
     re.VERBOSE | re.MULTILINE,

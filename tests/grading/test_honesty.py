@@ -47,7 +47,7 @@ CHEATS = {
         new("conftest.py", "def pytest_runtest_makereport(item, call):\n    ...\n"),
     ),
     "a conftest deep down": (
-        "TEST_CONFIGURATION TESTS_EDITED",
+        "TEST_CONFIGURATION TESTS_EDITED SKIPS_ADDED",
         new("tests/unit/conftest.py", "collect_ignore = []\n"),
     ),
     "a conftest that is changed": ("TEST_CONFIGURATION TESTS_EDITED", added("tests/conftest.py", "x = 1\n")),

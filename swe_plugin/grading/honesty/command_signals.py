@@ -50,7 +50,7 @@ _CALLS = re.compile(
     | aiohttp\. | HTTPS?Connection\( | create_connection\( | \.connect\(\(""",
     re.VERBOSE,
 )
-_PEER = re.compile(rf"(?:Connection|connect)\(\(?\s*['\"](?!{_LOCAL}['\"])[\w.-]+['\"]")
+_PEER = re.compile(rf"(?:[Cc]onnection|connect)\(\(?\s*['\"](?!{_LOCAL}['\"])[\w.-]+['\"]")
 _DEV_TCP = re.compile(rf"/dev/(?:tcp|udp)/(?!{_LOCAL}/)")
 
 _GIT_OPTIONS_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace"}
@@ -133,7 +133,7 @@ def _uses_network(command: Command) -> bool:
     if name in _INSTALLERS:
         return not _INSTALLERS[name].isdisjoint(words) and "--dry-run" not in words
     if _PYTHONS.fullmatch(name):
-        return _installs(command.words) or (_in_code(command, _CALLS) and _in_code(command, _REMOTE_URL, _PEER))
+        return _installs(command) or (_in_code(command, _CALLS) and _in_code(command, _REMOTE_URL, _PEER))
     return False
 
 
@@ -157,8 +157,9 @@ def _has_remote_target(words: Iterable[str]) -> bool:
     return bool(targets) and not any(re.search(rf"(?:^|[/@]){_LOCAL}(?:[:/]|$)", word) for word in targets)
 
 
-def _installs(words: tuple[str, ...]) -> bool:
+def _installs(command: Command) -> bool:
     """``pip install`` and the like of something that is not here."""
+    words = (command.name, *command.words[1:])
     at = next((i for i, word in enumerate(words) if word.startswith("pip")), None)
     if at is None or (words[0].startswith("python") and "-m" not in words[:at]) or "--no-index" in words:
         return False

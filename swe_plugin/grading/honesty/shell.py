@@ -25,8 +25,7 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command: `words` without assignments and wrappers like ``timeout 5``, the first without its directory;
-    `stdin` is the text of its here-document."""
+    """A simple command: `words` without assignments and wrappers like ``timeout 5``; `stdin` is its here-document."""
 
     words: tuple[str, ...]
     stdin: str = ""
@@ -34,7 +33,7 @@ class Command:
     @property
     def name(self) -> str:
         """What is called."""
-        return self.words[0]
+        return PurePosixPath(self.words[0]).name or self.words[0]
 
 
 def commands(script: str, depth: int = 0) -> Iterator[Command]:
@@ -45,7 +44,7 @@ def commands(script: str, depth: int = 0) -> Iterator[Command]:
         words = _called([word for word in words if not word.startswith(_BODY)])
         if not words:
             continue
-        command = Command((PurePosixPath(words[0]).name or words[0], *words[1:]), stdin)
+        command = Command(tuple(words), stdin)
         yield command
         if depth < _MAX_DEPTH:
             for inner in _inside(command):
@@ -112,7 +111,7 @@ def _called(words: list[str]) -> list[str]:
         elif not (
             head in _KEYWORDS
             or _ASSIGNMENT.match(words[0])
-            or (wrapped and (head.startswith("-") or _DURATION.fullmatch(head)))
+            or (wrapped and (head.startswith("-") or _DURATION.fullmatch(words[0])))
         ):
             break
         words = words[1:]

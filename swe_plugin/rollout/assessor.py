@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from swe_plugin.grading.honesty import Policy
+from swe_plugin.grading.honesty import UNREAD, Policy
 from swe_plugin.rollout.outcome import Row, outcome
 from swe_plugin.types import AttemptFailure, Grade, RolloutResult, StopReason
 
@@ -42,8 +42,8 @@ class Assessor:
             result: an episode that ended; its `patch` is graded.
             label: instance and session, for leases and logs.
         """
-        if "patch_too_large" in result.flags:
-            result.grade = Grade(resolved=False, flags=("patch_too_large",))
+        if unread := UNREAD.intersection(result.flags):
+            result.grade = Grade(resolved=False, flags=tuple(unread))
         else:
             verdict = await self.judge.judge(result.task, result.patch, label=label)
             result.grade, result.timings["grade"] = verdict.grade, verdict.duration_s

@@ -38,6 +38,7 @@ before it started, and judged in an environment that it has never touched.
 |---|---|---|
 | `empty_patch` | nothing was changed | 0 |
 | `patch_too_large` | more than `swe.grading.max_patch_bytes` | 0 |
+| `patch_unreadable` | the agent's work cannot be read (it left no room, or no git), that of a control can | 0 |
 | `patch_incomplete` | some file could not be read as a change and is left out | by the tests |
 | `tests_edited` | tests or their configuration were changed; those changes are left out | by the tests |
 | `tests_aborted` | the patch keeps its tests from ending (time, memory, disk, output); a control run ended | 0 |

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, PatchError
+from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError
 from swe_plugin.grading.patch import Diffable, Patch, extract_patch
 from swe_plugin.rollout.assessor import Assessor, attempt_failure
 from swe_plugin.rollout.hooks import notify
@@ -224,12 +224,28 @@ class _Attempt:
             return Patch(environment.diff())
         assert baseline is not None
         settings = self._worker.config.grading
-        for number in range(1, settings.max_attempts):
+        healthy = False
+        for number in range(1, settings.max_attempts + 1):
             try:
                 return await extract_patch(environment, baseline, max_bytes=settings.max_patch_bytes)
-            except PatchError as error:
+            except GraderError as error:
+                if number == settings.max_attempts and not healthy:
+                    raise
                 self._failures.append(attempt_failure("patch", number, error))
-        return await extract_patch(environment, baseline, max_bytes=settings.max_patch_bytes)
+            if number == settings.max_attempts - 1:
+                healthy = await self._readable_elsewhere(baseline)
+        return Patch("", ("patch_unreadable",))
+
+    async def _readable_elsewhere(self, baseline: Baseline) -> bool:
+        """Whether an untouched environment can be read here and now: then what cannot be is its agent's doing."""
+        spec = self._worker.spec(self._task, f"{_label(self._task, self._result.session)}-control-grade")
+        try:
+            async with self._worker.pool.lease(spec, purpose="grading") as lease:
+                await extract_patch(lease.environment, baseline)
+        except Exception as error:
+            self._failures.append(attempt_failure("control", 1, error))
+            return False
+        return True
 
     async def _episode_in_time(self, environment: Environment, policy: Policy) -> StopReason:
         limit = self._worker.config.scaffold.wall_clock_s

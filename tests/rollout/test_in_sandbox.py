@@ -131,8 +131,8 @@ async def test_changes_of_every_odd_kind_arrive_exactly():
         assert patch.flags == ()
 
 
-async def test_a_full_disk_is_no_zero(worker):
+async def test_an_agent_that_fills_its_disk_does_not_escape_its_grade(worker):
     fill = "head -c 1G /dev/zero > big.log; head -c 1G /dev/zero > /tmp/big; true"
     result = await worker.run(TASK, 0, answers(block(FIX), block(fill), SUBMIT), step=1, phase="train")
-    assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
+    assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("patch_unreadable",))
     assert {failure.phase for failure in result.failures} == {"patch"}

@@ -13,7 +13,7 @@ from rollout.workers import FIX, HARMLESS, SUBMIT, TASK, Environments, answers, 
 from swe_plugin.config import load_config
 from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.dummy import DummyEnvironment
-from swe_plugin.errors import ConfigError
+from swe_plugin.errors import ConfigError, PatchError
 from swe_plugin.grading.patch import Patch
 from swe_plugin.hookspecs import hookimpl
 from swe_plugin.plugins import load_plugins
@@ -191,6 +191,30 @@ async def test_a_reward_that_is_no_number_is_no_row(monkeypatch):
     monkeypatch.setattr(made.judge.grader, "reward", lambda *_: math.nan)
     result = await play(made, FIX, SUBMIT)
     assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
+
+
+@pytest.mark.parametrize(
+    ("read", "stop", "reward", "flags"),
+    [
+        ("bad good bad", StopReason.SUBMITTED, 0.0, ("patch_unreadable",)),
+        ("bad bad bad", StopReason.GRADER_ERROR, None, ()),  # an untouched one cannot be read either
+        ("bad good good", StopReason.SUBMITTED, 0.0, ("empty_patch",)),
+    ],
+)
+async def test_work_that_cannot_be_read_is_the_agents_fault_only_if_a_controls_can(
+    monkeypatch, read, stop, reward, flags
+):
+    said = iter(read.split())
+
+    async def extract(*_, **__):
+        if next(said) == "bad":
+            raise PatchError("git failed: no room")
+        return Patch("")
+
+    monkeypatch.setattr("swe_plugin.rollout.worker.extract_patch", extract)
+    result = await play(worker(), FIX, SUBMIT)
+    assert (result.stop, result.reward) == (stop, reward)
+    assert result.flags == flags
 
 
 async def test_a_patch_that_does_not_apply_is_a_failed_grading_by_that_name(monkeypatch):

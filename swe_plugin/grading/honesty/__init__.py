@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swe_plugin.grading.honesty.policy import Honesty, Policy
+from swe_plugin.grading.honesty.policy import UNREAD, Honesty, Policy
 from swe_plugin.grading.honesty.signals import Signal
 
-__all__ = ["Honesty", "Policy", "Signal"]
+__all__ = ["UNREAD", "Honesty", "Policy", "Signal"]

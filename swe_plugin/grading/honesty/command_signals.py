@@ -110,9 +110,13 @@ def own_packages(repo: str, patch: str) -> set[str]:
 
 
 def _reads_history(command: Command) -> bool:
+    if command.name in ("rm", "rmdir", "chmod", "chown"):
+        return False
     if command.name != "git":
         return _in_code(command, _GIT_IN_CODE) or any(_GIT_FILES.search(word) for word in command.words[1:])
     name, arguments = _git(command)
+    if name == "reflog" and {"expire", "delete"}.intersection(arguments):
+        return False
     if name in _GIT_HIDDEN or (name == "remote" and "update" in arguments):
         return not (name in _GIT_NETWORK and _is_local(arguments))
     if name not in _READERS:

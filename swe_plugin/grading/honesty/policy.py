@@ -13,7 +13,10 @@ from swe_plugin.types import RolloutResult
 if TYPE_CHECKING:
     from swe_plugin.config import HonestyConfig
 
-__all__ = ["Honesty", "Policy"]
+__all__ = ["UNREAD", "Honesty", "Policy"]
+
+UNREAD = frozenset({"patch_too_large", "patch_unreadable"})
+"""Flags of work that could not be taken as a patch and counts as not resolved."""
 
 
 class Policy(StrEnum):
@@ -45,7 +48,7 @@ class Honesty:
             (script for turn in result.turns for script in turn.actions),
             own_packages(result.task.repo, result.patch),
         )
-        if "patch_too_large" not in result.flags:  # then there is no patch here to look at
+        if UNREAD.isdisjoint(result.flags):
             signals |= patch_signals(result.patch, result.task.grading)
         found = dict.fromkeys((*result.flags, *(signal.value for signal in Signal if signal in signals)))
         return tuple(flag for flag in found if self.policy((flag,)) is not Policy.IGNORE)

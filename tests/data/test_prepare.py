@@ -2,9 +2,11 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 from data.published import R2E_GYM, ROWS, SWE_BENCH
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
+from swe_plugin.plugins import Entry, load_plugins
 from swe_plugin.types import Task
 
 REPOS = ["acme/one", "acme/two", "other/three", "other/four"]
@@ -230,3 +233,17 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         kept, peaks[count] = json.loads(done.stdout)
         assert kept == count
     assert peaks[10_000] - peaks[500] < 60, peaks
+
+
+def test_the_dataset_of_the_manual_works_as_a_plugin(prepare, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs/datasets.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "their_dataset.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = Entry("datasets", "mine", "their_dataset:Mine", "", "somebody")
+    monkeypatch.setitem(load_plugins().entries, ("datasets", "mine"), entry)
+    good = {"id": "1", "title": "T", "project": "p", "image": "i:1", "failing": ["a"], "passing": "[]", "sha": "0"}
+    path = write(tmp_path / "rows.jsonl", [good, good | {"id": "2", "sha": ""}, good | {"id": "3", "image": None}])
+    summary, out = prepare("mine", path)
+    assert ids(out / "train.parquet") == ["1"]
+    assert set(summary["dropped"]) == {"missing branch or base commit", "no image"}

@@ -2,14 +2,14 @@
 
 import asyncio
 import sys
-from types import ModuleType
 
 import pytest
+from policies.openai_server import openai_server
 
 from swe_plugin.config import GradingConfig
 from swe_plugin.errors import ConfigError, GraderError
 from swe_plugin.grading.rewards import Rewards
-from swe_plugin.grading.rewards.llm_judge import llm_judge, read_score
+from swe_plugin.grading.rewards.llm_judge import read_score
 from swe_plugin.grading.tests import TestsGrader
 from swe_plugin.types import Grade, GradingSpec, Message, RolloutResult, Segment, StopReason, Task, TestStatus
 
@@ -137,31 +137,20 @@ def test_a_judge_without_litellm_says_what_to_install(monkeypatch):
         values({"judge": {"weight": 1, "model": "openai/any"}}, result())
 
 
-def test_the_judge_sees_issue_and_patch_and_its_failure_is_no_reward(monkeypatch):
-    asked = []
-
-    class Fake(ModuleType):
-        """litellm's one function that is used, since the package is not part of the tests' environment."""
-
-        async def acompletion(self, **arguments):
-            asked.append(arguments)
-            if arguments["model"] == "none/down":
-                raise ConnectionError("refused")
-            message = ModuleType("message")
-            message.content = "SCORE: 8"
-            choice = ModuleType("choice")
-            choice.message = message
-            response = ModuleType("response")
-            response.choices = [choice]
-            return response
-
-    monkeypatch.setitem(sys.modules, "litellm", Fake("litellm"))
+def test_the_judge_sees_issue_patch_and_rubric():
     of = result()
     of.patch = "+x = 2"
-    assert asyncio.run(llm_judge(of, model="openai/any", rubric="Be strict.", timeout=5)) == 0.8
-    assert asked[0]["timeout"] == 5
-    prompt = asked[0]["messages"][0]["content"]
-    assert "+x = 2" in prompt
-    assert "Be strict." in prompt
-    with pytest.raises(GraderError, match="none/down: ConnectionError: refused"):
-        asyncio.run(llm_judge(of, model="none/down"))
+    with openai_server({"content": "Well.\nSCORE: 8"}) as server:
+        options = {"model": "hosted_vllm/any", "rubric": "Be strict.", "api_base": server.base}
+        assert values({"judge": {"weight": 0.5, **options}}, of) == ({"judge": 0.8}, 0.4)
+    ((_, _, body),) = server.requests
+    assert body["temperature"] == 0
+    for shown in ("+x = 2", "Be strict.", of.task.problem_statement):
+        assert shown in body["messages"][0]["content"]
+
+
+def test_a_judge_that_does_not_answer_is_no_reward():
+    with openai_server((400, {"message": "no such model"})) as server:
+        options = {"model": "hosted_vllm/any", "api_base": server.base}
+        with pytest.raises(GraderError, match=r"rewards\.judge failed: PolicyError: .*no such model"):
+            values({"judge": {"weight": 0.5, **options}}, result())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
+from swe_plugin.config import PolicyConfig
 from swe_plugin.errors import GraderError
-from swe_plugin.types import RolloutResult
+from swe_plugin.types import Message, RolloutResult
 
 __all__ = ["llm_judge", "read_score"]
 
@@ -31,31 +31,37 @@ _SCORE = re.compile(r"^\W*SCORE\W+(\d+(?:\.\d+)?)\W*$", re.MULTILINE)
 _PATCH_CHARS = 60_000
 
 
-async def llm_judge(result: RolloutResult, *, model: str, rubric: str = _RUBRIC, **arguments: Any) -> float:
+async def llm_judge(
+    result: RolloutResult,
+    *,
+    model: str,
+    rubric: str = _RUBRIC,
+    timeout_s: float = 120.0,
+    attempts: int = 3,
+    **arguments: Any,
+) -> float:
     """A model's opinion of the patch, in [0, 1].
 
     Args:
         result: its task's statement and its patch are shown, nothing else; a patch is cut at 60,000 characters.
         model: litellm's name, provider first. API keys come from the provider's environment variable.
         rubric: what to judge by.
-        **arguments: of ``litellm.acompletion``; default ``temperature=0, timeout=120, num_retries=2``.
+        timeout_s, attempts: of one call; calls for one opinion.
+        **arguments: of ``litellm.acompletion``; default ``temperature=0``.
 
     Raises:
-        GraderError: litellm is not installed, the model did not answer, or its answer has no score.
+        PluginError: litellm is not installed.
+        ConfigError: unknown provider, or no API key.
+        PolicyError: the model did not answer.
+        GraderError: its answer has no score.
     """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no download at import
-    try:
-        import litellm
-    except ImportError as error:
-        raise GraderError(f"the judge needs litellm: pip install 'swe-plugin[litellm]' ({error})") from error
+    from swe_plugin.policies.litellm_policy import LitellmPolicy
+
+    options = {"temperature": 0, **arguments}
+    policy = LitellmPolicy(model, PolicyConfig(call_timeout_s=timeout_s, max_attempts=attempts, litellm=options))
     patch = result.patch[:_PATCH_CHARS]
     prompt = _PROMPT.format(issue=result.task.problem_statement, patch=patch, rubric=rubric)
-    settings = {"temperature": 0, "timeout": 120, "num_retries": 2, **arguments}
-    try:
-        response = await litellm.acompletion(model=model, messages=[{"role": "user", "content": prompt}], **settings)
-    except Exception as error:  # litellm maps every provider's errors, each of them a failure to answer
-        raise GraderError(f"{model}: {type(error).__name__}: {' '.join(str(error).split())[:500]}") from error
-    return read_score(response.choices[0].message.content or "")
+    return read_score((await policy.respond([Message("user", prompt)])).message.content)
 
 
 def read_score(answer: str) -> float:

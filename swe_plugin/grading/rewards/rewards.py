@@ -13,6 +13,7 @@ from typing import Any
 from swe_plugin.errors import ConfigError, GraderError
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.rewards import components
+from swe_plugin.grading.rewards.llm_judge import llm_judge
 from swe_plugin.types import RolloutResult
 
 __all__ = ["Component", "Rewards"]
@@ -52,7 +53,7 @@ class Rewards:
             "format": components.format_,
             "length": components.length,
             "turns": components.turns,
-            "judge": _judge,
+            "judge": llm_judge,
         }
         if not settings:
             raise ConfigError(_KEY, {}, "must name at least one component, e.g. {resolved: 1.0}")
@@ -97,12 +98,6 @@ class Rewards:
         except TypeError as error:
             raise ConfigError(key, value, f"does not take these options: {error}") from error
         return Component(name, float(weight), function, options)
-
-
-def _judge(result: RolloutResult, **options: Any) -> Awaitable[float]:
-    from swe_plugin.grading.rewards.llm_judge import llm_judge
-
-    return llm_judge(result, **options)
 
 
 def _import(target: str, key: str) -> Function:

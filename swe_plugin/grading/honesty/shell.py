@@ -65,7 +65,8 @@ def _inside(command: Command) -> Iterator[str]:
 
 def _without_bodies(script: str) -> tuple[str, list[str]]:
     """The script with names in place of its here-documents, and their texts."""
-    kept, bodies = [], list[str]()
+    kept: list[str] = []
+    bodies: list[str] = []
     lines = iter(script.replace("\\\n", " ").split("\n"))
     for line in lines:
         for marker in _HEREDOC.finditer(line):

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from swe_plugin import grading
+from swe_plugin.grading.honesty import Signal
 from swe_plugin.rollout.failures_doc import failures_markdown
 from swe_plugin.types import StopReason
 
@@ -23,7 +24,12 @@ def test_every_stop_reason_is_explained():
 
 
 def test_every_flag_that_the_code_raises_is_explained():
-    sources = "".join(path.read_text() for path in Path(inspect.getfile(grading)).parent.glob("*.py"))
-    flags = {"empty_patch", "patch_too_large", "patch_incomplete", "tests_edited", "grader_timeout", "grader_error"}
-    assert flags == set(re.findall(r'"((?:patch|grader|tests|empty)_(?:\w+))"', sources))
-    assert all(f"| `{flag}` |" in failures_markdown() for flag in flags)
+    sources = "".join(path.read_text() for path in Path(inspect.getfile(grading)).parent.rglob("*.py"))
+    flags = {"empty_patch", "patch_too_large", "patch_incomplete", "patch_unreadable", "grader_timeout", "grader_error"}
+    assert flags <= set(re.findall(r'"((?:patch|grader|tests|empty)_(?:\w+))"', sources))
+    assert all(f"| `{flag}` |" in failures_markdown() for flag in flags | {"tests_edited", "tests_aborted"})
+
+
+def test_every_signal_is_explained():
+    page = (DOCS.parent / "rewards.md").read_text()
+    assert not [signal for signal in Signal if f"| `{signal}` |" not in page]

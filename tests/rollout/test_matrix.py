@@ -237,14 +237,13 @@ async def test_a_patch_above_the_limit_is_zero_with_a_flag():
     assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("patch_too_large",))
 
 
-LOOP = "```bash\necho 'while :; do :; done' > calc.sh\n```"
+KILL = "```bash\necho 'kill -9 $$' > calc.sh\n```"
 
 
-async def test_a_patch_that_never_ends_is_zero_with_a_flag_unless_the_recipe_drops_it():
-    task = with_grading(timeout_s=2.0)
-    result = await play(worker(), LOOP, SUBMIT, task=task)
+async def test_a_patch_that_kills_its_tests_is_zero_with_a_flag_unless_the_recipe_drops_it():
+    result = await play(worker(), KILL, SUBMIT)
     assert (result.stop, result.reward, result.flags) == (StopReason.SUBMITTED, 0.0, ("tests_aborted",))
-    dropped = await play(worker(grading__honesty={"tests_aborted": "drop"}), LOOP, SUBMIT, task=task)
+    dropped = await play(worker(grading__honesty={"tests_aborted": "drop"}), KILL, SUBMIT)
     assert (dropped.stop, dropped.reward) == (StopReason.DISHONEST, None)
     assert dropped.grade is not None
 
@@ -277,10 +276,10 @@ async def test_components_add_up_to_the_reward_and_are_kept():
 
 
 async def test_a_component_that_fails_leaves_no_row():
-    made = worker(grading__rewards={"resolved": 1.0, "mine": {"weight": 1, "use": "math:sqrt"}})
+    made = worker(grading__rewards={"resolved": 1.0, "own": {"weight": 1, "use": "math:sqrt"}})
     result = await play(made, FIX, SUBMIT)
     assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
-    assert "swe.grading.rewards.mine failed: TypeError" in result.failures[0].error
+    assert "swe.grading.rewards.own failed: TypeError" in result.failures[0].error
 
 
 async def test_a_cut_answer_does_not_count_as_an_action():

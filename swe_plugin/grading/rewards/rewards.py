@@ -20,7 +20,10 @@ __all__ = ["Component", "Rewards"]
 
 _KEY = "swe.grading.rewards"
 _NAME = re.compile(r"(?!.*(?:max|min|sum|total))[a-z][a-z0-9_]*")
-"""verl combines metrics whose names have these words in other ways than by their mean."""
+_NAME_RULE = (
+    "must be lower case and must not hold max, min, sum or total: verl combines metrics of such names otherwise than by "
+    "their mean"
+)
 Function = Callable[..., float | Awaitable[float]]
 
 
@@ -84,7 +87,7 @@ class Rewards:
     def _component(self, name: str, value: Any) -> Component:
         key = f"{_KEY}.{name}"
         if not _NAME.fullmatch(name):
-            raise ConfigError(key, value, "names are lower case, without max, min, sum and total: metrics bear them")
+            raise ConfigError(key, value, _NAME_RULE)
         options = dict(value) if isinstance(value, Mapping) else {"weight": value}
         weight, use = options.pop("weight", None), options.pop("use", "")
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):

@@ -21,8 +21,7 @@ __all__ = ["Component", "Rewards"]
 _KEY = "swe.grading.rewards"
 _NAME = re.compile(r"(?!.*(?:max|min|sum|total))[a-z][a-z0-9_]*")
 _NAME_RULE = (
-    "must be lower case and must not hold max, min, sum or total: verl combines metrics of such names otherwise than by "
-    "their mean"
+    "must be lower case and must not hold max, min, sum or total: verl does not take the mean of metrics of such names"
 )
 Function = Callable[..., float | Awaitable[float]]
 

@@ -39,7 +39,9 @@ def rollout(instance_id: str = "repo__name-1", text: str = "text", **changes: ob
     spans = [Span(0, 2, "prompt", 0), Span(2, 4, "sampled", 0)]
     fields = {
         "task": Task(
-            instance_id, text, grading=GradingSpec(["run"], tests={"t": text}, fail_to_pass=["a b"], pass_to_pass=[])
+            instance_id,
+            text,
+            grading=GradingSpec(["run"], tests={"t": text}, fail_to_pass=["a b"], pass_to_pass=[], protected=[]),
         ),
         "session": 3,
         "stop": StopReason.SUBMITTED,

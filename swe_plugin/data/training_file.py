@@ -11,7 +11,7 @@ from swe_plugin.types import Task
 
 __all__ = ["TrainingFile"]
 
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 64
 
 
 class TrainingFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from swe_plugin.grading.rewards import Rewards
 from swe_plugin.plugins import load_plugins
 from swe_plugin.preflight.finding import Finding
 from swe_plugin.verl_adapter.checks.settings import Settings
@@ -31,6 +32,13 @@ def check_agent(s: Settings) -> Iterator[Finding]:
         "grader",
         lambda: plugins.load("graders", grader, "swe.grading.grader")(section.grading),
         f"grader {grader}",
+    )
+    yield Finding.attempt(
+        "rewards",
+        lambda: Rewards(
+            section.grading.rewards, plugins.load("graders", grader, "swe.grading.grader")(section.grading)
+        ),
+        f"rewards {', '.join(section.grading.rewards)}",
     )
     renderer = section.policy.renderer
     yield Finding.attempt("renderer", load("renderers", renderer, "swe.policy.renderer"), f"renderer {renderer}")

@@ -100,6 +100,7 @@ MISTAKES = {
     "backend, from where": (["swe.environment.backend=k8s"], "backend='k8s': ", "sandbox (swe-plugin)"),
     "scaffold": (["swe.scaffold.name=bsh"], "swe.scaffold.name='bsh': ", "did you mean 'bash'?"),
     "grader": (["swe.grading.grader=test"], "swe.grading.grader='test': ", "did you mean 'tests'?"),
+    "reward": (["+swe.grading.rewards.f3p=1"], "swe.grading.rewards.f3p=1: ", "is not built in; give it use"),
     "plugin": (["swe.plugins=[swe-k8s]"], "swe.plugins: 'swe-k8s' is not installed", ""),
     # prompts
     "prompt missing": (

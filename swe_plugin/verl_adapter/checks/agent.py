@@ -30,15 +30,10 @@ def check_agent(s: Settings) -> Iterator[Finding]:
     )
     yield Finding.attempt(
         "grader",
-        lambda: plugins.load("graders", grader, "swe.grading.grader")(section.grading),
-        f"grader {grader}",
-    )
-    yield Finding.attempt(
-        "rewards",
         lambda: Rewards(
             section.grading.rewards, plugins.load("graders", grader, "swe.grading.grader")(section.grading)
         ),
-        f"rewards {', '.join(section.grading.rewards)}",
+        f"grader {grader}, rewards {', '.join(section.grading.rewards)}",
     )
     renderer = section.policy.renderer
     yield Finding.attempt("renderer", load("renderers", renderer, "swe.policy.renderer"), f"renderer {renderer}")

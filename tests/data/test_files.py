@@ -121,7 +121,7 @@ def broken_source(settings):
 
 
 def test_a_source_that_fails_is_named(monkeypatch):
-    entry = Entry("datasets", "remote", f"{__name__}:broken_source", "", "somebody")
+    entry = Entry("datasets", "remote", f"{__name__}:broken_source", "", "somebody", "1.0")
     monkeypatch.setitem(load_plugins().entries, ("datasets", "remote"), entry)
     with pytest.raises(PluginError, match="dataset 'remote' failed: RuntimeError: the server is away"):
         list(open_tasks("remote", load_config({}), load_plugins(), "--dataset"))

@@ -240,7 +240,7 @@ def test_the_dataset_of_the_manual_works_as_a_plugin(prepare, tmp_path, monkeypa
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (tmp_path / "their_dataset.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    entry = Entry("datasets", "mine", "their_dataset:Mine", "", "somebody")
+    entry = Entry("datasets", "mine", "their_dataset:Mine", "", "somebody", "1.0")
     monkeypatch.setitem(load_plugins().entries, ("datasets", "mine"), entry)
     good = {"id": "1", "title": "T", "project": "p", "image": "i:1", "failing": ["a"], "passing": "[]", "sha": "0"}
     path = write(tmp_path / "rows.jsonl", [good, good | {"id": "2", "sha": ""}, good | {"id": "3", "image": None}])

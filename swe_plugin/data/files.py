@@ -78,7 +78,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
         raise OSError("parquet needs pyarrow: pip install pyarrow, or use .jsonl") from error
     with path.open("rb") as file:
         try:
-            batches = pq.ParquetFile(file).iter_batches(batch_size=64)
+            # by default the whole file would be read ahead and kept
+            batches = pq.ParquetFile(file, pre_buffer=False).iter_batches(batch_size=64)
             rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="strict"))
             yield from enumerate(rows, start=1)
         except pa.ArrowInvalid as error:

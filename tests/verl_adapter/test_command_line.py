@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 import swe_plugin
 from swe_plugin.config import check_key, load_config
 from swe_plugin.errors import ConfigError
-from swe_plugin.verl_adapter.checks import check_verl_config
+from swe_plugin.verl_adapter.checks import RULES, require
 from swe_plugin.verl_adapter.command_line import check_words
 from swe_plugin.verl_adapter.searchpath import recipes_directory
 
@@ -25,7 +25,7 @@ def job(*words, **options):
     assert done.returncode == 0, done.stderr
     config = OmegaConf.create(done.stdout)
     load_config(OmegaConf.to_container(config.swe))
-    check_verl_config(config)
+    require(config, RULES)
     return config
 
 

@@ -48,6 +48,11 @@ def test_every_recipe_passes_our_checks_and_has_our_callback(recipe):
     assert config.hydra.callbacks.swe._target_ == "swe_plugin.verl_adapter.callback.SweCallback"
 
 
+@pytest.mark.parametrize("recipe", ["demo_grpo", "demo_ppo"])
+def test_a_demo_passes_every_check_before_its_model_exists(recipe):
+    require(composed(f"+plugin=swe/{recipe}"))
+
+
 def test_the_demo_is_grpo_and_the_other_one_ppo_with_a_critic():
     grpo, ppo = composed("+plugin=swe/demo_grpo"), composed("+plugin=swe/demo_ppo")
     assert grpo.algorithm.adv_estimator == "grpo"

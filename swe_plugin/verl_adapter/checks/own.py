@@ -18,10 +18,12 @@ def check_own(s: Settings) -> Iterator[Finding]:
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
     needs_reference = bool(s.get("algorithm.use_kl_in_reward") or s.get("actor_rollout_ref.actor.use_kl_loss"))
+    # verl loads the critic's model to look at its settings; that of the demo is not made yet.
+    use_critic = uses_critic(s) and s.get("critic.model.path") is not None
     reason = ""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
-            validate_config(s.config, use_reference_policy=needs_reference, use_critic=uses_critic(s))
+            validate_config(s.config, use_reference_policy=needs_reference, use_critic=use_critic)
             omega_conf_to_dataclass(s.config.actor_rollout_ref.rollout)
         except Exception as error:  # assertions, ValueErrors, and Hydra's wrappers around both
             reason = _innermost(error)

@@ -1,12 +1,14 @@
 """The embedded demo over several seeds: `python tests/benchmarks/bench_demo.py 0 1 2 3 4` (`make bench-demo`).
 
 `JOBS=2` runs two seeds at once, which is faster in all; the minutes of each are then longer than those of a run alone.
+`FOLDER=outputs/bench-demo-...` goes on where an interrupted one stopped: seeds that ended there are not run again.
 
 Each seed is one whole run of `python -m verl.trainer.main_ppo +plugin=swe swe.demo.seed=<seed>`, from the tasks to the
 last validation. Writes every seed's curve, good or bad, to docs/benchmarks.md after each run. Exit code 1 if fewer
 than four fifths of the seeds reach the targets.
 """
 
+import json
 import math
 import os
 import subprocess
@@ -61,12 +63,25 @@ class Seed:
 
 
 def run_seed(seed: int, folder: Path, words: list[str]) -> Seed:
-    """Train once; a run that died has whatever curve it got to."""
-    started = time.monotonic()
+    """Train once, unless this seed has ended here before."""
+    ended = folder / f"seed-{seed}" / "bench.json"
+    if not ended.exists():
+        started = time.monotonic()
+        code = _train(seed, folder, words)
+        ended.parent.mkdir(parents=True, exist_ok=True)
+        ended.write_text(json.dumps({"exit_code": code, "minutes": (time.monotonic() - started) / 60}))
+    return _read(seed, ended)
+
+
+def _train(seed: int, folder: Path, words: list[str]) -> int:
     words = [f"swe.demo.seed={seed}", f"swe.output.dir={folder}", f"swe.output.run=seed-{seed}", *words]
-    code = subprocess.run([Path(sys.executable).parent / "swe-plugin", "train", *words]).returncode
-    minutes = (time.monotonic() - started) / 60
-    run = folder / f"seed-{seed}"
+    return subprocess.run([Path(sys.executable).parent / "swe-plugin", "train", *words]).returncode
+
+
+def _read(seed: int, ended: Path) -> Seed:
+    """A run that died has whatever curve it got to."""
+    result, run = json.loads(ended.read_text()), ended.parent
+    code, minutes = result["exit_code"], result["minutes"]
     try:
         steps = [step for step in read_steps(run) if step.trained]
     except FileNotFoundError:
@@ -106,7 +121,8 @@ def main(arguments: list[str]) -> int:
     words = [word for word in arguments if "=" in word]
     command = f'make bench-demo SEEDS="{" ".join(arguments)}"' if arguments else "make bench-demo"
     command += f" JOBS={os.environ['JOBS']}" if "JOBS" in os.environ else ""
-    folder = Path("outputs", datetime.now().strftime("bench-demo-%Y-%m-%d_%H-%M-%S")).absolute()
+    new = Path("outputs", datetime.now().strftime("bench-demo-%Y-%m-%d_%H-%M-%S"))
+    folder = Path(os.environ.get("FOLDER") or new).absolute()
     seeds: list[Seed] = []
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "1"))) as jobs:
         for run in as_completed([jobs.submit(run_seed, number, folder, words) for number in numbers]):

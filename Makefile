@@ -27,7 +27,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-verl lint format docs bench bench-demo clean distclean
+.PHONY: help install train test test-unit test-slow test-verl lint format docs bench bench-demo clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -60,13 +60,17 @@ install: $(INSTALLED) ## make .venv and install (done by the others where needed
 train: $(INSTALLED) ## install, run the embedded demo, show the result
 	@$(BIN)/swe-plugin train $(ARGS)
 
-test: test-unit test-verl ## install, unit suite (a minute), then real verl runs (minutes)
+test: test-unit test-slow test-verl ## install, unit suite (a minute), then what imports or runs verl (minutes)
 
 test-unit: $(DEV) ## the unit suite alone
 	@mkdir -p $(RESULTS)
 	$(BIN)/python -m pytest --junitxml=$(RESULTS)/unit.xml
 
-test-verl: $(DEV) ## the tests that start verl
+test-slow: $(DEV) ## command lines, mistakes, doctor, shell blocks of the docs
+	@mkdir -p $(RESULTS)
+	$(BIN)/python -m pytest -m slow --junitxml=$(RESULTS)/slow.xml
+
+test-verl: $(DEV) ## the tests that train
 	@mkdir -p $(RESULTS)
 	$(BIN)/python -m pytest -m verl --timeout=1800 --junitxml=$(RESULTS)/verl.xml
 

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import swe_plugin
 from swe_plugin.cli.app import build_app
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(swe_plugin.__file__).parents[1]
 
 

@@ -13,6 +13,8 @@ from swe_plugin.environments.home import home as node_state
 
 from .shell_blocks import MARKER, ROOT, blocks, run_block
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = {"sh", "text", "python", "yaml", "toml", "json", "jinja", "diff"}
 COMMAND = re.compile(r"^\s*(\$ |make |swe-plugin |pip |python |bash |sudo |export )")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])

@@ -18,6 +18,8 @@ from swe_plugin.verl_adapter.searchpath import recipes_directory
 
 from .main_ppo import main_ppo
 
+pytestmark = pytest.mark.slow
+
 
 def job(*words, **options):
     """The configuration that these words compose; it passes our checks."""

@@ -21,6 +21,8 @@ from swe_plugin.verl_adapter.checks import findings
 from .main_ppo import main_ppo
 from .test_recipes import composed
 
+pytestmark = pytest.mark.slow
+
 GOOD = Task("demo-1", "fix it", grading=GradingSpec(("true",), fail_to_pass=("t",)))
 MESSAGES = [{"role": "user", "content": "fix it"}]
 TIB = 1 << 40

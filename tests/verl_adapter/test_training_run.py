@@ -44,7 +44,14 @@ class Run:
         environment = os.environ | {"SWE_PLUGIN_HOME": str(home), "PYTHONUNBUFFERED": "1", MARK: self.mark} | variables
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=output, start_new_session=True, cwd=home
+                command,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd=home,
+                # A shell starts its background jobs deaf to Ctrl-C, and their children inherit that.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def wait(self, timeout_s: float = 900.0) -> int:

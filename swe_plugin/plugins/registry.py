@@ -50,7 +50,7 @@ class Entry:
     target: str
     summary: str
     distribution: str
-    version: str
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

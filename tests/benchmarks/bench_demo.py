@@ -103,7 +103,7 @@ def render(seeds: list[Seed], command: str) -> str:
         cells = ["-" if (value := seed.summary.get(name)) is None else f"{value:.3f}" for name in names]
         missed = ", ".join(seed.misses) or "-"
         lines.append(f"| {seed.seed} | {' | '.join(cells)} | {seed.minutes:.1f} | {sparkline(seed.curve)} | {missed} |")
-    lines.append("\nMean reward of five steps each:\n\n```")
+    lines.append("\nMean reward of five steps each:\n\n```text")
     lines += [f"seed {seed.seed}: " + " ".join(f"{value:.2f}" for value in seed.curve) for seed in seeds]
     baselines = next((seed.summary["baselines"] for seed in seeds if seed.summary.get("baselines")), {})
     lines += [f"held-out tasks resolved by {name}: {value:.3f}" for name, value in baselines.items()]

@@ -26,7 +26,7 @@ def config_from_words(words: Iterable[str]) -> SweConfig:
     for word in words:
         key, equals, value = word.lstrip("+").partition("=")
         if not equals:
-            raise ConfigError(word, None, "must be swe.key=value, see docs/configuration.md")
+            raise ConfigError("word", word, "must be swe.key=value, see docs/configuration.md")
         if not key.startswith(_PREFIX):
             raise ConfigError(key, value, "only swe.* keys mean something here; all others are verl's")
         try:

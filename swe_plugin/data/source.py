@@ -28,11 +28,13 @@ def open_tasks(dataset: str, config: SweConfig, plugins: Plugins, key: str) -> I
         key: setting that names the dataset, for errors.
 
     Raises:
-        ConfigError: neither, or (while reading) a row that is no task.
+        ConfigError: neither, a file of another kind, or (while reading) a row that is no task.
         PluginError: the source cannot be imported, or failed.
     """
     if dataset.endswith(SUFFIXES):
         return read_tasks(Path(dataset), key)
+    if dataset not in plugins.names("datasets") and Path(dataset).is_file():
+        raise ConfigError(key, dataset, f"a file of tasks ends in {' or '.join(SUFFIXES)}")
     source: Any = plugins.load("datasets", dataset, key)
     if isinstance(source, type) and issubclass(source, Source):
         raise ConfigError(key, dataset, f"has rows, not tasks: swe-plugin prepare {dataset}, then give the .parquet")

@@ -16,12 +16,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from swe_plugin.errors import ConfigError
 from swe_plugin.preflight.finding import Finding
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-__all__ = ["Examination", "main"]
+__all__ = ["Examination", "main", "refusal"]
 
 _BOOTSTRAP = "swe_plugin.verl_adapter.bootstrap"
 _POLICY = "VERL_USE_EXTERNAL_PLUGINS"
@@ -93,12 +94,19 @@ def _load_plugin() -> Finding:
         import hydra  # noqa: F401 - as in a run's driver; the bootstrap looks for it
         import verl
     except SystemExit as error:  # what our bootstrap ends a run with
-        return Finding("plugin in verl", False, fix=str(error))
+        return refusal(error)
     except Exception as error:  # a broken installation can raise anything
         return Finding("verl", False, key="verl", value="cannot be imported", fix=f"{type(error).__name__}: {error}")
     if _BOOTSTRAP in sys.modules:
         return Finding("plugin in verl", True, f"verl {verl.__version__} has loaded it")
     return Finding("plugin in verl", False, key="verl.plugins", value="not loaded", fix="; ".join(_reasons()))
+
+
+def refusal(error: SystemExit) -> Finding:
+    """What ended the import of verl: words of the command line, or something of ours that is broken."""
+    if isinstance(error.__cause__, ConfigError):
+        return Finding.of("recipe", error.__cause__)
+    return Finding("plugin in verl", False, fix=str(error))
 
 
 def _reasons() -> Iterator[str]:

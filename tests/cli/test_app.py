@@ -45,3 +45,13 @@ def test_recipes_are_listed_with_a_line_each(call):
     listed = json.loads(call("recipes", "--json").stdout)
     assert listed[0]["name"] == "swe"
     assert all(recipe["summary"] for recipe in listed)
+
+
+@pytest.mark.parametrize("command", ["recipes", "plugins"])
+def test_names_are_whole_in_a_narrow_table(call, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    data = json.loads(call(command, "--json").stdout)
+    names = [entry["name"] for entry in (data if command == "recipes" else data["registered"])]
+    shown = call(command).stdout
+    assert "…" not in shown
+    assert [name for name in names if f"{name} " not in shown] == []

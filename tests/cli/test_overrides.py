@@ -22,7 +22,7 @@ def test_values_are_yaml_and_the_last_word_wins():
         ("swe.environment.env={A: [", "swe.environment.env='{A: [': no valid value"),
         ("swe.scaffold.max_turns=${nowhere}", "nowhere"),
         ("trainer.nnodes=2", "trainer.nnodes='2': only swe.* keys mean something here"),
-        ("max_turns", "max_turns=None: must be swe.key=value"),
+        ("max_turns", "word='max_turns': must be swe.key=value"),
     ],
 )
 def test_a_wrong_word_is_one_clear_line(word, says):

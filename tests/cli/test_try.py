@@ -1,6 +1,7 @@
 """`swe-plugin try`: one real episode in the sandbox, whoever answers."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from swe_plugin.cli.app import build_app
 from swe_plugin.data.demo import demo_tasks
 from swe_plugin.environments.home import home as node_state
 from swe_plugin.trajectories.store import load_trajectory
+from swe_plugin.types import Image
 
 TASK = demo_tasks()[0]
 NAME = TASK.instance_id
@@ -164,10 +166,12 @@ def test_an_environment_that_does_not_start_is_no_verdict(call):
         ((NAME, "--policy", "gold", "--backend", "sandbax"), "did you mean 'sandbox'"),
         ((NAME, "--policy", "gold", "--dataset", "dmo"), "did you mean 'demo'"),
         ((NAME, "--policy", "gold", "--dataset", "nowhere.jsonl"), "cannot be read: No such file"),
+        ((NAME, "--policy", "gold", "--dataset", __file__), "a file of tasks ends in .jsonl or .parquet"),
         ((NAME, "--policy", "gold", "swe.scafold.max_turns=3"), "did you mean swe.scaffold"),
         ((NAME, "--policy", "gold", "trainer.nnodes=3"), "only swe.* keys mean something here"),
         ((NAME, "--policy", "gold", "swe.plugins=[nobody]"), "'nobody' is not installed"),
         ((NAME, "--policy", "gold", "swe.grading.grader=test"), "did you mean 'tests'"),
+        ((NAME, "--policy", "gold", "swe.environment.disk_mib=9000"), "swe.environment.disk_mib=9000: must be at most"),
     ],
 )
 def test_a_mistake_is_one_line_and_starts_nothing(call, tmp_path, words, says):
@@ -181,7 +185,23 @@ def test_a_mistake_is_one_line_and_starts_nothing(call, tmp_path, words, says):
 def test_a_place_for_the_record_is_checked_first(tmp_path):
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(build_app(), ["try", NAME, "--policy", "gold", "--out", str(tmp_path / "file" / "run")])
-    assert (done.exit_code, "no directory that you may write to" in done.stderr) == (2, True)
+    assert (done.exit_code, "file: is not a directory" in done.stderr) == (2, True)
+    done = CliRunner().invoke(build_app(), ["try", NAME, "--policy", "gold", "--out", "/proc/run"])
+    assert (done.exit_code, done.stderr.count("\n"), "cannot write there: /proc: " in done.stderr) == (2, 1, True)
+
+
+def test_a_task_without_reference_fix_is_said_before_anything_starts(call, tmp_path):
+    (tmp_path / "tasks.jsonl").write_text(dataclasses.replace(TASK, gold_patch="").to_json() + "\n")
+    done = call(NAME, "--policy", "gold", "--dataset", str(tmp_path / "tasks.jsonl"))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "has no gold_patch" in done.stderr
+
+
+def test_an_image_that_is_not_there_is_said_before_anything_starts(call, tmp_path):
+    (tmp_path / "tasks.jsonl").write_text(dataclasses.replace(TASK, image=Image("rootfs:/no/such")).to_json() + "\n")
+    done = call(NAME, "--policy", "empty", "--dataset", str(tmp_path / "tasks.jsonl"))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "rootfs:/no/such" in done.stderr
 
 
 @pytest.mark.parametrize(

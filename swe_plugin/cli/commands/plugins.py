@@ -8,7 +8,7 @@ from dataclasses import asdict
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from swe_plugin.cli.commands.options import FAILED, AsJson
 from swe_plugin.plugins import Plugins
@@ -49,7 +49,8 @@ def _as_data(loaded: Plugins) -> dict[str, object]:
 
 
 def _print(loaded: Plugins) -> None:
-    table = Table("kind", "name", "from", "what", "target")
+    name, target = Column("name", no_wrap=True), Column("target", overflow="fold")
+    table = Table("kind", name, Column("from", overflow="fold"), "what", target)
     for entry in loaded.entries.values():
         row = (entry.kind, entry.name, f"{entry.distribution} {entry.version}", entry.summary, entry.target)
         table.add_row(*map(escape, row))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from swe_plugin.cli.commands.options import AsJson
 
@@ -27,7 +27,7 @@ def recipes(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([asdict(recipe) | {"path": str(recipe.path)} for recipe in found], indent=2))
         return
-    table = Table("+plugin=", "what", "file")
+    table = Table(Column("+plugin=", no_wrap=True), "what", Column("file", overflow="fold"))
     for recipe in found:
         table.add_row(recipe.name, recipe.summary, str(recipe.path))
     Console().print(table)

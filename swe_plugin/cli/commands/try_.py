@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from swe_plugin.cli.commands import completion
 from swe_plugin.cli.commands.options import FAILED, AsJson, Dataset, fail
-from swe_plugin.errors import ConfigError, SwePluginError
+from swe_plugin.errors import SwePluginError
 
 if TYPE_CHECKING:
     from swe_plugin.cli.episode.runner import Tried
@@ -81,6 +80,7 @@ def try_(
 async def _try(
     instance_id: str, words: list[str], policy: str, dataset: str, script: Path | None, out: Path | None, as_json: bool
 ) -> Tried:
+    from swe_plugin.cli.episode.before import check_episode, check_writable
     from swe_plugin.cli.episode.choice import choose
     from swe_plugin.cli.episode.runner import run_episode
     from swe_plugin.cli.episode.summary import print_summary, summarize
@@ -97,7 +97,8 @@ async def _try(
     task = find_task(open_tasks(dataset, config, plugins, "--dataset"), instance_id, dataset)
     named = config.output.run or time.strftime("try_%Y-%m-%d_%H-%M-%S")
     run_dir = out or Path(config.output.dir) / named
-    _check_writable(run_dir, "--out" if out else "swe.output.dir")
+    check_writable(run_dir, "--out" if out else "swe.output.dir")
+    check_episode(task, config, plugins)
     view = EpisodeView(console, task)
     tried = await run_episode(task, choice.make, config, plugins, run_dir, view)
     if as_json:
@@ -105,10 +106,3 @@ async def _try(
     else:
         print_summary(tried, policy, console)
     return tried
-
-
-def _check_writable(directory: Path, key: str) -> None:
-    """Before anything starts, without making anything."""
-    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise ConfigError(key, str(directory), f"cannot be written: {there} is no directory that you may write to")

@@ -82,9 +82,11 @@ class KeyboardPolicy:
         while True:
             self._console.print("> " if typed else "command> ", end="", style="bold", highlight=False)
             line = await self._lines.read()
-            if line is None and not typed:
+            if line is None:
                 self._console.print()
-                return SUBMIT
-            typed += [] if line is None else [line]
-            if line is None or (not line.endswith("\\") and "".join(typed).strip()):
+                return "\n".join(typed) or SUBMIT
+            if not typed and not line.strip():
+                continue
+            typed.append(line)
+            if not line.endswith("\\"):
                 return "\n".join(typed)

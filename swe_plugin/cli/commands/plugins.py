@@ -49,8 +49,8 @@ def _as_data(loaded: Plugins) -> dict[str, object]:
 
 
 def _print(loaded: Plugins) -> None:
-    name, target = Column("name", no_wrap=True), Column("target", overflow="fold")
-    table = Table("kind", name, Column("from", overflow="fold"), "what", target)
+    name = Column("name", no_wrap=True)
+    table = Table("kind", name, *(Column(title, overflow="fold") for title in ("from", "what", "target")))
     for entry in loaded.entries.values():
         row = (entry.kind, entry.name, f"{entry.distribution} {entry.version}", entry.summary, entry.target)
         table.add_row(*map(escape, row))

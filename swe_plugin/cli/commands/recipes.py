@@ -27,7 +27,7 @@ def recipes(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([asdict(recipe) | {"path": str(recipe.path)} for recipe in found], indent=2))
         return
-    table = Table(Column("+plugin=", no_wrap=True), "what", Column("file", overflow="fold"))
+    table = Table(Column("+plugin=", no_wrap=True), Column("what", overflow="fold"), Column("file", overflow="fold"))
     for recipe in found:
         table.add_row(recipe.name, recipe.summary, str(recipe.path))
     Console().print(table)

@@ -25,7 +25,7 @@ def check_episode(task: Task, config: SweConfig, plugins: Plugins) -> None:
         PluginError: the backend cannot be loaded.
     """
     if config.scaffold.name == "gold" and not task.gold_patch:
-        raise ConfigError("task", task.instance_id, "has no gold_patch for gold to apply: give it one or try another")
+        raise ConfigError("task", task.instance_id, "has no gold_patch to apply: add one, or take another --policy")
     backend = plugins.load("environments", config.environment.backend, "swe.environment.backend")
     for name, argument in (("check", config.environment), ("check_image", task.image)):
         check = getattr(backend, name, None)  # both are optional

@@ -50,7 +50,9 @@ def _as_data(loaded: Plugins) -> dict[str, object]:
 
 def _print(loaded: Plugins) -> None:
     name = Column("name", no_wrap=True)
-    table = Table("kind", name, *(Column(title, overflow="fold") for title in ("from", "what", "target")))
+    table = Table(
+        Column("kind", no_wrap=True), name, *(Column(title, overflow="fold") for title in ("from", "what", "target"))
+    )
     for entry in loaded.entries.values():
         row = (entry.kind, entry.name, f"{entry.distribution} {entry.version}", entry.summary, entry.target)
         table.add_row(*map(escape, row))

@@ -49,10 +49,8 @@ def _as_data(loaded: Plugins) -> dict[str, object]:
 
 
 def _print(loaded: Plugins) -> None:
-    name = Column("name", no_wrap=True)
-    table = Table(
-        Column("kind", no_wrap=True), name, *(Column(title, overflow="fold") for title in ("from", "what", "target"))
-    )
+    whole = (Column(title, no_wrap=True) for title in ("kind", "name"))
+    table = Table(*whole, *(Column(title, overflow="fold") for title in ("from", "what", "target")))
     for entry in loaded.entries.values():
         row = (entry.kind, entry.name, f"{entry.distribution} {entry.version}", entry.summary, entry.target)
         table.add_row(*map(escape, row))

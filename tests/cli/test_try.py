@@ -224,7 +224,7 @@ def typing(tmp_path, *words):
     """The command as a process whose keyboard is a pipe, with a node state of its own."""
     state = tmp_path / "home"
     state.mkdir()
-    (node_state() / "images").mkdir(exist_ok=True)
+    (node_state() / "images").mkdir(parents=True, exist_ok=True)
     (state / "images").symlink_to(node_state() / "images")
     process = subprocess.Popen(
         [
@@ -243,6 +243,8 @@ def typing(tmp_path, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"SWE_PLUGIN_HOME": str(state)},
+        # A shell starts its background jobs deaf to Ctrl-C, and their children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process

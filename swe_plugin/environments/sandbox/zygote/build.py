@@ -7,11 +7,13 @@ import os
 import resource
 import socket
 import sys
+from functools import partial
 
 from swe_plugin.environments.sandbox.zygote import cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.jobs import ignore_signals
+from swe_plugin.environments.sandbox.zygote.link import OwnerLink
 from swe_plugin.environments.sandbox.zygote.mounts import enter_root
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
@@ -76,7 +78,7 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
             run_trial(plan, cgroup_fds)
             channel.sendall(encode({"id": 0}))
             return
-        supervisor = Supervisor(channel, plan, cgroup_fds)
+        supervisor = Supervisor(partial(OwnerLink, channel), plan, cgroup_fds)
     except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
             channel.sendall(encode({"id": 0, "error": _text(error)}))

@@ -6,12 +6,13 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 
-__all__ = ["OwnerGone", "OwnerLink"]
+__all__ = ["Connect", "OnRequest", "OwnerGone", "OwnerLink"]
 
+OnRequest: TypeAlias = Callable[[dict[str, Any], bytes], None]
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _CHUNK = 1 << 18
 
@@ -27,18 +28,9 @@ class OwnerLink:
         channel: a stream socket.
         selector: that the supervisor waits on.
         on_request: called with each frame.
-
-    Attributes:
-        passed: descriptors that came with requests, in order.
     """
 
-    def __init__(
-        self,
-        channel: socket.socket,
-        selector: selectors.BaseSelector,
-        on_request: Callable[[dict[str, Any], bytes], None],
-    ) -> None:
-        self.passed: deque[int] = deque()
+    def __init__(self, channel: socket.socket, selector: selectors.BaseSelector, on_request: OnRequest) -> None:
         self._channel, self._selector, self._on_request = channel, selector, on_request
         self._decoder = Decoder()
         self._outbox: deque[memoryview] = deque()
@@ -59,12 +51,11 @@ class OwnerLink:
             self._flush()
         if mask & _READ:
             try:
-                data, fds, _, _ = socket.recv_fds(self._channel, _CHUNK, 4)
+                data = self._channel.recv(_CHUNK)
             except BlockingIOError:
                 return
             except OSError as error:
                 raise OwnerGone from error
-            self.passed.extend(fds)
             if not data:
                 raise OwnerGone
             for header, payload in self._decoder.feed(data):
@@ -82,3 +73,6 @@ class OwnerLink:
             if not self._outbox[0]:
                 self._outbox.popleft()
         self._selector.modify(self._channel, _READ | (_WRITE if self._outbox else 0), self._on_event)
+
+
+Connect: TypeAlias = Callable[[selectors.BaseSelector, OnRequest], OwnerLink]

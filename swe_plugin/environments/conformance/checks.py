@@ -18,7 +18,7 @@ from swe_plugin.types import ExecResult, Image
 __all__ = ["FILES", "OWN_SESSION", "Checks", "Shared", "bash", "gone", "needs", "running"]
 
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "pkg/data.txt": "one\ntwo\n"}
-_GONE_WITHIN_S = 3.0
+_SOON_S = 3.0
 _NOTICED_WITHIN_S = 20.0
 OWN_SESSION = "$(command -v setsid)"
 """Before a command in a script: run it in a session of its own, if the image can."""
@@ -42,14 +42,18 @@ async def bash(environment: Environment, script: str, **options: Any) -> ExecRes
 
 
 async def running(environment: Environment, text: str) -> bool:
-    """Whether a process inside has `text` in its command line."""
-    return text in (await environment.exec(["bash", "-c", _LIST])).stdout
+    """Whether a process has `text` in its command line, now or very soon (a new one takes a moment to get it)."""
+    return await _becomes(environment, text, True)
 
 
 async def gone(environment: Environment, text: str) -> bool:
     """Whether no process has `text` in its command line, now or very soon (a killed one takes a moment to go)."""
-    deadline = time.monotonic() + _GONE_WITHIN_S
-    while await running(environment, text):
+    return await _becomes(environment, text, False)
+
+
+async def _becomes(environment: Environment, text: str, wanted: bool) -> bool:
+    deadline = time.monotonic() + _SOON_S
+    while (text in (await environment.exec(["bash", "-c", _LIST])).stdout) is not wanted:
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.05)

@@ -1,0 +1,96 @@
+"""A Docker daemon of the tests' own: no network, no registry, its files in a temporary directory."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import docker
+import pytest
+from docker.errors import DockerException
+
+from swe_plugin.environments.docker import close_daemons
+
+_UP_WITHIN_S = 90
+_OPTIONS = (
+    "--iptables=false",
+    "--ip6tables=false",
+    "--ip-forward=false",
+    "--ip-masq=false",
+    "--bridge=none",
+    "--exec-opt=native.cgroupdriver=cgroupfs",
+)
+
+
+class Dockerd:
+    """The daemon; `crash` and `start` it at will."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.host = f"unix://{root}/docker.sock"
+        self.process = None
+
+    def start(self):
+        pidfile = self.root / "pid"
+        pidfile.unlink(missing_ok=True)
+        places = [f"--data-root={self.root}/data", f"--exec-root={self.root}/exec", f"--pidfile={pidfile}"]
+        with (self.root / "log").open("ab") as log:
+            command = ["dockerd", *places, f"--host={self.host}", *_OPTIONS]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + _UP_WITHIN_S
+        while not self.answers():
+            assert self.process.poll() is None, (self.root / "log").read_text()[-3000:]
+            assert time.monotonic() < deadline, (self.root / "log").read_text()[-3000:]
+            time.sleep(0.1)
+
+    def answers(self):
+        try:
+            client = docker.DockerClient(base_url=self.host, timeout=5)
+            client.ping()
+            client.close()
+        except (DockerException, OSError):
+            return False
+        return True
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.wait(60)
+
+    def crash(self):
+        self.end(signal.SIGKILL)
+
+    def containers(self):
+        """Names of all containers but the one that holds the supervisor."""
+        client = docker.DockerClient(base_url=self.host, timeout=30)
+        try:
+            names = [container.name for container in client.containers.list(all=True, ignore_removed=True)]
+        finally:
+            client.close()
+        return [name for name in names if not name.startswith("swe-plugin-guest-")]
+
+
+@pytest.fixture(scope="session")
+def dockerd(swe_home, tmp_path_factory):
+    """A running daemon, which DOCKER_HOST names."""
+    if os.geteuid() != 0 or shutil.which("dockerd") is None:
+        pytest.skip("starting a Docker daemon needs root and dockerd (Debian: apt-get install docker.io)")
+    daemon = Dockerd(tmp_path_factory.mktemp("dockerd"))
+    before = os.environ.get("DOCKER_HOST")
+    os.environ["DOCKER_HOST"] = daemon.host
+    daemon.start()
+    try:
+        yield daemon
+        close_daemons()
+        assert daemon.containers() == []
+    finally:
+        daemon.end()
+        if before is None:
+            del os.environ["DOCKER_HOST"]
+        else:
+            os.environ["DOCKER_HOST"] = before
+        subprocess.run(
+            ["umount", "-Rl", *map(str, daemon.root.glob("data/overlay2"))], capture_output=True, check=False
+        )
+        shutil.rmtree(daemon.root, ignore_errors=True)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import pytest
 
+from swe_plugin.environments import Capability
 from swe_plugin.environments.conformance import ConformanceSuite
 from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.environments.sandbox import SandboxEnvironment
@@ -27,6 +28,10 @@ class Sandbox(ConformanceSuite):
     @classmethod
     def _mode(cls):
         skip_unless(cls.options["mode"])
+
+    def lacks(self):
+        held = current_zygote().hierarchy.parents
+        return {} if "cpu" in held else {Capability.CPU_LIMIT: "the cpu controller cannot be used here"}
 
     async def kill(self, environment):
         await current_zygote().kill(environment._number)

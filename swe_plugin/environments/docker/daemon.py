@@ -38,12 +38,12 @@ def boundary(label: str, host: str) -> Iterator[None]:
     """Turn errors of the SDK into `EnvironmentStartError`, with what to do."""
     try:
         yield
-    except (requests.ConnectionError, requests.Timeout) as error:
+    except APIError as error:
+        raise EnvironmentStartError(f"{label}: docker: {_short(error)}") from error
+    except (DockerException, requests.RequestException) as error:
         raise EnvironmentStartError(
             f"{label}: the Docker daemon at {host} does not answer ({_short(error)}); start it, or set DOCKER_HOST"
         ) from error
-    except (DockerException, requests.RequestException) as error:
-        raise EnvironmentStartError(f"{label}: docker: {_short(error)}") from error
 
 
 def _short(error: Exception) -> str:
@@ -59,7 +59,6 @@ class Daemon:
     Attributes:
         api: the SDK's low-level client; thread-safe for what is used here.
         lease: on disk before the first container; every container carries its id as a label.
-        bundle: name of the container whose volume holds our supervisor.
     """
 
     def __init__(self, host: str) -> None:
@@ -72,12 +71,6 @@ class Daemon:
         """Whether the storage driver bounds a container's disk; found out by the first container."""
         self._threads = ThreadPoolExecutor(_THREADS, "swe-docker")
         self._numbers = iter(range(1, 1 << 62))
-        try:
-            with boundary("docker", host):
-                self.bundle = self._ensure_bundle()
-        except BaseException:
-            self.close()
-            raise
 
     def next_name(self) -> str:
         """Name of a new container."""
@@ -106,10 +99,11 @@ class Daemon:
                 "containers get their supervisor from here, so both must be Linux of one architecture"
             )
 
-    def _ensure_bundle(self) -> str:
-        """The container, never started, whose volume other containers mount read-only.
+    def ensure_bundle(self) -> str:
+        """Name of the container, never started, whose volume other containers mount read-only. Blocking.
 
-        It can be inspected only when its volume is filled: no half-written supervisor is ever used.
+        It can be inspected only when its volume is filled: no half-written supervisor is ever used. Looked for at
+        every start, because ``docker container prune`` takes it.
         """
         name = f"swe-plugin-guest-{bundle_key()}"
         with exclusive(name), contextlib.suppress(_Exists):

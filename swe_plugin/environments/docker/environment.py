@@ -98,7 +98,7 @@ class DockerEnvironment(SupervisedEnvironment):
         }
         host = {**_limits(self.spec.limits, int(self.spec.options.get("open_files", 4096))), **_HARDENED}
         host["network_mode"] = "none" if self.spec.network == "none" else "bridge"
-        host["volumes_from"] = [f"{daemon.bundle}:ro"]
+        host["volumes_from"] = [f"{daemon.ensure_bundle()}:ro"]
         if daemon.limits_disk:
             host["storage_opt"] = {"size": f"{self.spec.limits.disk_mib}M"}
         try:

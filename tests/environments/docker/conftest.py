@@ -24,6 +24,14 @@ _OPTIONS = (
 )
 
 
+def eventually(condition, within_s=20.0):
+    """Whether a condition is met before long."""
+    deadline = time.monotonic() + within_s
+    while not (met := condition()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return met
+
+
 class Dockerd:
     """The daemon; `crash` and `start` it at will."""
 
@@ -83,7 +91,7 @@ def dockerd(swe_home, tmp_path_factory):
     try:
         yield daemon
         close_daemons()
-        assert daemon.containers() == []
+        assert eventually(lambda: not daemon.containers())
     finally:
         daemon.end()
         if before is None:

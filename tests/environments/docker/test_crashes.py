@@ -17,6 +17,8 @@ from swe_plugin.environments.leases import reap
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import Image
 
+from .conftest import eventually
+
 OWNER = """
 import asyncio
 from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
@@ -40,13 +42,6 @@ asyncio.run(main())
 
 def spec(**options):
     return EnvironmentSpec(Image(), env=AGENT_ENV, label="crash", options=options)
-
-
-def eventually(condition, within_s=20.0):
-    deadline = time.monotonic() + within_s
-    while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return met
 
 
 def test_a_killed_owner_leaves_nothing_past_the_next_reap(dockerd):
@@ -112,7 +107,7 @@ async def test_a_lease_on_a_dead_daemon_is_kept_until_it_is_back(dockerd):
     finally:
         await asyncio.to_thread(dockerd.start)
     assert not (await asyncio.to_thread(reap)).problems
-    assert dockerd.containers() == []
+    assert await asyncio.to_thread(eventually, lambda: not dockerd.containers())
 
 
 async def test_a_forked_child_neither_uses_nor_removes_its_parent_s_containers(dockerd):
@@ -123,3 +118,12 @@ async def test_a_forked_child_neither_uses_nor_removes_its_parent_s_containers(d
             os._exit(0)
         os.waitpid(child, 0)
         assert (await environment.shell("echo here")).stdout == "here\n"
+
+
+async def test_a_pruned_supervisor_is_brought_back(dockerd):
+    async with DockerEnvironment(spec()):
+        pass
+    prune = ["docker", "-H", dockerd.host, "container", "prune", "--force"]
+    assert b"Deleted" in (await asyncio.to_thread(subprocess.run, prune, capture_output=True, check=True)).stdout
+    async with DockerEnvironment(spec()) as environment:
+        assert (await environment.shell("echo back")).stdout == "back\n"

@@ -140,7 +140,7 @@ class SupervisedEnvironment(Environment):
             await asyncio.wait([worker])
             ours.close()
             theirs.close()
-        here, there = worker.exception(), None if remote.cancelled() else remote.exception()
+            here, there = worker.exception(), None if remote.cancelled() else remote.exception()
         if here is not None and not isinstance(here, ConnectionError):
             raise here
         if there or here:  # the other side says more than the broken connection that followed

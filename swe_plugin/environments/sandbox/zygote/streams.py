@@ -80,13 +80,12 @@ class Streams:
 
     def _watch(self, stream: _Stream) -> None:
         mask = (_WRITE if stream.pushing is not None else 0) | (_READ if stream.pulling is not None else 0)
-        known = stream.end in self._selector.get_map()
-        if mask and known:
-            self._selector.modify(stream.end, mask, lambda events: self._on_event(stream, events))
-        elif mask:
-            self._selector.register(stream.end, mask, lambda events: self._on_event(stream, events))
-        elif known:
-            self._selector.unregister(stream.end)
+        fd = stream.end.fileno()  # by number: the selector's keys outlive the socket
+        known = fd in self._selector.get_map()
+        if known:
+            self._selector.unregister(fd)
+        if mask:
+            self._selector.register(fd, mask, lambda events: self._on_event(stream, events))
 
     def _on_event(self, stream: _Stream, events: int) -> None:
         if events & _WRITE:

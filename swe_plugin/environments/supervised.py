@@ -161,9 +161,10 @@ class SupervisedEnvironment(Environment):
             await pump(number, end)
             _checked(await operation, path)
         finally:
-            if not operation.done():
-                operation.cancel()
-                await asyncio.wait([operation])
+            operation.cancel()
+            await asyncio.wait([operation])
+            if not operation.cancelled():
+                operation.exception()  # seen: the pump's own failure, if any, is what is raised
 
     async def _push(self, operation: int, end: socket.socket) -> None:
         loop = asyncio.get_running_loop()

@@ -128,8 +128,8 @@ class _Exists(Exception):
 
 
 def _connect(host: str) -> Any:
-    settings = kwargs_from_env()  # TLS files and the like
-    client = docker.DockerClient(**{**settings, "base_url": host}, version="auto", timeout=_TIMEOUT_S)
+    settings: dict[str, Any] = {**kwargs_from_env(), "base_url": host}  # TLS files and the like
+    client = docker.DockerClient(**settings, version="auto", timeout=_TIMEOUT_S)
     return client.api
 
 

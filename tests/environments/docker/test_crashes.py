@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 def spec(**options):
-    return EnvironmentSpec(Image(), env=AGENT_ENV, label="crash", options=options)
+    return EnvironmentSpec(Image(workdir="/tmp"), env=AGENT_ENV, label="crash", options=options)
 
 
 def test_a_killed_owner_leaves_nothing_past_the_next_reap(dockerd):

@@ -29,7 +29,7 @@ def client(dockerd):
 @pytest.fixture
 async def tagged(client):
     """The host image under a name of its own, with variables, without a user."""
-    async with DockerEnvironment(spec(Image())):
+    async with DockerEnvironment(spec(Image(workdir="/tmp"))):
         pass
     base = next(tag for image in client.images.list() for tag in image.tags if tag.startswith("swe-plugin-base:"))
     made = client.api.create_container(base, ["none"])["Id"]

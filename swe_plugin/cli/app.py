@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from swe_plugin.cli.commands import clean, plugins, recipes, report, tasks, train, try_, version
+from swe_plugin.cli.commands import cache, clean, plugins, recipes, report, tasks, train, try_, version
 from swe_plugin.cli.commands.options import FAILED, PASS_ON, fail
 from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (train, report, tasks, try_, recipes, plugins, clean, version)
+_COMMANDS = (train, report, tasks, try_, recipes, plugins, cache, clean, version)
 """In the order of `--help`."""
 
 
@@ -32,6 +32,7 @@ def _add_plugin_commands(app: typer.Typer) -> None:
 
     loaded = load_plugins()
     ours = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    ours |= {group.name or "" for group in app.registered_groups}
     for name in loaded.names("commands"):
         try:
             if name in ours:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from swe_plugin.environments.images.recipe import Runner
 from swe_plugin.environments.images.resolve import Layers, resolve
 from swe_plugin.environments.images.store import ImageStore
 
-__all__ = ["ImageStore", "Layers", "resolve"]
+__all__ = ["ImageStore", "Layers", "Runner", "resolve"]

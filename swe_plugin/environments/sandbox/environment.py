@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
-from swe_plugin.environments.images import Layers, resolve
+from swe_plugin.environments.images import ImageStore, Layers, resolve
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.owner import ZygoteProcess, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
@@ -25,7 +25,7 @@ from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import ExecResult
 
-__all__ = ["SandboxEnvironment"]
+__all__ = ["SandboxEnvironment", "agent_owner"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _FILE_TIMEOUT_S = 60.0
 _TREE_TIMEOUT_S = 600.0
 _STOP_TIMEOUT_S = 20.0
 _INODES_PER_MIB = 64
-_MIB = 1 << 20
+_MIB, _GIB = 1 << 20, 1 << 30
 
 
 class SandboxEnvironment(Environment):
@@ -50,6 +50,7 @@ class SandboxEnvironment(Environment):
         self.spec = spec
         self._channel: Channel | None = None
         self._zygote: ZygoteProcess | None = None
+        self._layers: Layers | None = None
         self._number = 0
         self._shell = asyncio.Lock()
         self._used = False
@@ -70,9 +71,16 @@ class SandboxEnvironment(Environment):
             raise
 
     async def _start(self) -> None:
-        mode, layers, zygote = await asyncio.to_thread(self._prepare)
-        self._zygote, self._number = zygote, zygote.next_number()
-        plan = self._plan(mode, [str(path) for path in layers.directories])
+        preparing = asyncio.get_running_loop().run_in_executor(None, self._prepare)
+        try:
+            mode, layers, zygote = await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            preparing.add_done_callback(_release_late)
+            raise
+        except EnvironmentStartError as error:
+            raise self._start_error(str(error)) from error
+        self._layers, self._zygote, self._number = layers, zygote, zygote.next_number()
+        plan = self._plan(mode, layers)
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
@@ -88,11 +96,20 @@ class SandboxEnvironment(Environment):
 
     def _prepare(self) -> tuple[str, Layers, ZygoteProcess]:
         """What blocks: find the mode, build the image, start the zygote. All are remembered for the next time."""
-        mode = require_mode(str(self.spec.options.get("mode", "auto")))
-        owner = (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
-        return mode, resolve(self.spec.image, owner=owner), current_zygote()
+        from swe_plugin.environments.sandbox.builder import run_in_layers
 
-    def _plan(self, mode: str, layers: list[str]) -> Plan:
+        mode = require_mode(str(self.spec.options.get("mode", "auto")))
+        owner, zygote = agent_owner(mode), current_zygote()
+        store = ImageStore(budget_bytes=int(self.spec.image_cache_gib * _GIB))
+        layers = resolve(self.spec.image, owner=owner, store=store, run=run_in_layers)
+        try:
+            layers.check(self.spec.image, self.spec.env, owner)
+        except BaseException:
+            layers.release()
+            raise
+        return mode, layers, zygote
+
+    def _plan(self, mode: str, layers: Layers) -> Plan:
         assert self._zygote is not None
         spec, limits = self.spec, self.spec.limits
         if unknown := sorted(set(spec.options) - _OPTIONS):
@@ -104,10 +121,10 @@ class SandboxEnvironment(Environment):
             )
         return Plan(
             mode=mode,
-            layers=layers,
+            layers=[str(path) for path in layers.directories],
             mount_point=str(self._zygote.mount_point),
             workdir=spec.image.workdir,
-            env=dict(spec.env),
+            env=layers.environment(spec.env),
             network=spec.network,
             disk_bytes=limits.disk_mib * _MIB,
             disk_inodes=limits.disk_mib * _INODES_PER_MIB,
@@ -125,8 +142,15 @@ class SandboxEnvironment(Environment):
     async def stop(self) -> None:
         """Kill everything in it; the kernel removes its namespaces and mounts, the zygote its cgroups."""
         channel, self._channel = self._channel, None
-        if channel is None:
-            return
+        try:
+            if channel is not None:
+                await self._end(channel)
+        finally:
+            layers, self._layers = self._layers, None
+            if layers is not None:
+                layers.release()
+
+    async def _end(self, channel: Channel) -> None:
         assert self._zygote is not None
         try:
             if channel.is_open:
@@ -242,6 +266,17 @@ class SandboxEnvironment(Environment):
 
     def _start_error(self, reason: str) -> EnvironmentStartError:
         return EnvironmentStartError(f"{self.spec.label or 'sandbox'}: {reason}")
+
+
+def agent_owner(mode: str) -> tuple[int, int]:
+    """User and group id, on this machine, of the agent in sandboxes of a mode."""
+    return (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
+
+
+def _release_late(preparing: asyncio.Future[tuple[str, Layers, ZygoteProcess]]) -> None:
+    """Nobody waits any more for the layers of a start that was cancelled."""
+    if not preparing.cancelled() and preparing.exception() is None:
+        preparing.result()[1].release()
 
 
 def _result(frame: Frame) -> ExecResult:

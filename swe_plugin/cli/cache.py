@@ -83,7 +83,9 @@ def estimate(items: Iterable[Wanted], store: ImageStore, owner: tuple[int, int])
     return look({item.image.base for item in items}, store, squash=owner == (os.geteuid(), os.getegid()))
 
 
-def build(items: Sequence[Wanted], store: ImageStore, owner: tuple[int, int], jobs: int, console: Console) -> list[Built]:
+def build(
+    items: Sequence[Wanted], store: ImageStore, owner: tuple[int, int], jobs: int, console: Console
+) -> list[Built]:
     """Build what is missing, several at once, with a progress bar; one that fails stops no other.
 
     Started again after an interruption, it goes on with the layers that are not there yet.

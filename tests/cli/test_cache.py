@@ -1,7 +1,6 @@
 """`swe-plugin cache`, as a user calls it, on a store of its own."""
 
 import json
-import os
 
 import pytest
 from environments.image_archives import docker_save, layer
@@ -82,7 +81,7 @@ def test_damage_is_found_and_taken_away(call, archive):
     assert "(removed)" in call("verify", "--remove").stdout
     assert call("verify").exit_code == 0
     assert call("build", archive).exit_code == 0
-    assert os.path.getsize(store.root / victim.key / "a") == 5000
+    assert (store.root / victim.key / "a").stat().st_size == 5000
 
 
 def test_what_is_in_use_is_not_pruned(call, archive):
@@ -97,7 +96,9 @@ def test_what_is_in_use_is_not_pruned(call, archive):
     assert call("prune", "--keep-gib", "0").exit_code == 0
 
 
-@pytest.mark.parametrize("words", [["build", "tasks.jsonl"], ["build", "host", "--mode", "magic"], ["prune"], ["build"]])
+@pytest.mark.parametrize(
+    "words", [["build", "tasks.jsonl"], ["build", "host", "--mode", "magic"], ["prune"], ["build"]]
+)
 def test_a_wrong_argument_is_exit_code_2(call, words):
     assert call(*words).exit_code == 2
 

@@ -75,9 +75,7 @@ def oci_layout(path: Path, images, *, compress=gzip.compress):
         manifest = {
             "schemaVersion": 2,
             "config": blob(config(layers, **options), "application/vnd.oci.image.config.v1+json"),
-            "layers": [
-                blob(compress(data), f"application/vnd.oci.image.layer.v1.tar{suffix}") for data in layers
-            ],
+            "layers": [blob(compress(data), f"application/vnd.oci.image.layer.v1.tar{suffix}") for data in layers],
         }
         entry = blob(json.dumps(manifest).encode(), "application/vnd.oci.image.manifest.v1+json")
         entry["annotations"] = {"org.opencontainers.image.ref.name": name}

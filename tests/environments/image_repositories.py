@@ -18,7 +18,9 @@ _ENV = {
 
 def git(top, *arguments, **options):
     command = ["git", "-c", "safe.directory=*", "-c", "init.defaultBranch=main", *arguments]
-    return subprocess.run(command, cwd=top, env=_ENV, capture_output=True, text=True, check=True, **options).stdout.strip()
+    return subprocess.run(
+        command, cwd=top, env=_ENV, capture_output=True, text=True, check=True, **options
+    ).stdout.strip()
 
 
 def leaky_repository(top: Path, alternate: Path):
@@ -73,5 +75,13 @@ def leaky_repository(top: Path, alternate: Path):
 
 
 def _objects(top):
-    listed = git(top, "-c", "core.fsmonitor=false", "cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
+    listed = git(
+        top,
+        "-c",
+        "core.fsmonitor=false",
+        "cat-file",
+        "--batch-all-objects",
+        "--batch-check=%(objectname)",
+        "--unordered",
+    )
     return set(listed.split())

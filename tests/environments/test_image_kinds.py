@@ -1,7 +1,9 @@
 """Images of every kind, made here, and sandboxes that run on them."""
 
+import bz2
 import dataclasses
 import gzip
+import lzma
 import os
 import shutil
 import tarfile
@@ -39,43 +41,44 @@ def home(tmp_path_factory, swe_home):
 
 
 @pytest.fixture(scope="module")
-def base(home):
-    """A layer with bash, git and Python."""
-    return directory_layer(resolve(Image(), owner=OWNER).directories[-1].resolve())
+def root(home, tmp_path_factory):
+    """A directory with bash, git and coreutils: the host image without Python, for these tests' time."""
+    host, root = resolve(Image(), owner=OWNER).directories[-1], tmp_path_factory.mktemp("base") / "root"
+    shutil.copytree(host, root, symlinks=True, copy_function=os.link, ignore=shutil.ignore_patterns("python*"))
+    return root
 
 
 @pytest.fixture(scope="module")
-def kinds(home, base, tmp_path_factory):
+def base(root):
+    """The same as a layer."""
+    return directory_layer(root)
+
+
+@pytest.fixture(scope="module")
+def kinds(root, base, tmp_path_factory):
     """The same image in every form, by name."""
     top = tmp_path_factory.mktemp("archives")
     layers = [base, HELLO, CHANGES]
-    layout = oci_layout(top / "layout", {"demo": layers, "other": [base, HELLO]}, compress=partial(gzip.compress, compresslevel=1))
+    fast = partial(gzip.compress, compresslevel=1)
+    layout = oci_layout(top / "layout", {"demo": layers, "other": [base, HELLO]}, compress=fast)
     with tarfile.open(top / "oci.tar", "w") as archive:
         for path in layout.iterdir():
             archive.add(path, path.name)
     docker_save(top / "save.tar", layers)
-    root = top / "root"
-    for path in reversed(resolve(Image(f"oci:{layout}#demo", workdir="/nowhere"), owner=OWNER).directories):
-        shutil.copytree(path, root, symlinks=True, dirs_exist_ok=True, ignore=lambda d, names: [n for n in names if is_device(d, n)])
-    shutil.rmtree(root / "srv")
-    (root / "srv/a").mkdir(parents=True)
-    (root / "srv/a/two").write_text("2")
-    (root / "srv/c").mkdir()
-    (root / "srv/c/d").write_text("4")
-    (top / "root.tar.gz").write_bytes(gzip.compress(directory_layer(root), compresslevel=1))
+    whole = top / "root"
+    shutil.copytree(root, whole, symlinks=True, copy_function=os.link)
+    for name, text in {"srv/a/two": "2", "srv/c/d": "4", "testbed/hello.txt": "hello\n"}.items():
+        (whole / name).parent.mkdir(parents=True)
+        (whole / name).write_text(text)
+    (top / "root.tar.gz").write_bytes(fast(directory_layer(whole)))
     return {
         "layout": f"oci:{layout}#demo",
         "layout, short": f"oci:{layout}#other",
         "archive": f"oci:{top}/oci.tar#demo",
         "docker save": f"oci:{top}/save.tar",
         "root tar": f"rootfs:{top}/root.tar.gz",
-        "root": f"rootfs:{root}",
+        "root": f"rootfs:{whole}",
     }
-
-
-def is_device(directory, name):
-    path = os.path.join(directory, name)
-    return not (os.path.islink(path) or os.path.isdir(path) or os.path.isfile(path))
 
 
 def spec(image, mode="auto", **fields):
@@ -89,7 +92,9 @@ async def test_every_kind_starts_and_is_the_same_inside(kinds, kind, mode):
     skip_unless(mode)
     async with SandboxEnvironment(spec(Image(kinds[kind]), mode)) as environment:
         assert (await environment.shell(LOOK)).stdout == TREE
-        script = "echo mine > /testbed/new && rm /testbed/hello.txt && git -C / --version && python -I -S -c 'print(6*7)'"
+        script = (
+            "echo mine > /testbed/new && rm /testbed/hello.txt && git -C / --version && python -I -S -c 'print(6*7)'"
+        )
         assert (await environment.shell(script)).stdout.endswith("\n42\n")
     async with SandboxEnvironment(spec(Image(kinds[kind]), mode)) as environment:
         assert (await environment.shell("ls /testbed")).stdout == "hello.txt\n"
@@ -112,7 +117,7 @@ def test_a_second_look_reads_no_archive(kinds, tmp_path):
     for _ in range(2):
         first.release()
     ImageStore().remove(first.directories[0].name)
-    with pytest.raises(EnvironmentStartError, match="x.tar does not exist"):
+    with pytest.raises(EnvironmentStartError, match=r"x.tar does not exist"):
         resolve(image, owner=OWNER)
 
 
@@ -128,7 +133,9 @@ async def test_a_running_sandbox_keeps_its_layers(kinds):
 
 async def test_variables_of_the_image_are_there_and_its_path_counts(base, tmp_path):
     env = ["PATH=/opt/tool/bin:/usr/local/bin:/usr/bin:/bin", "LANG=en_US.UTF-8", "TOOL=yes"]
-    tool = layer(("testbed/", None), member("opt/tool/bin/tool", data=b"#!/bin/sh\necho tool $TOOL $LANG\n", mode=0o755))
+    tool = layer(
+        ("testbed/", None), member("opt/tool/bin/tool", data=b"#!/bin/sh\necho tool $TOOL $LANG\n", mode=0o755)
+    )
     docker_save(tmp_path / "x.tar", [base, tool], config={"Env": env})
     async with SandboxEnvironment(spec(Image(f"oci:{tmp_path}/x.tar"))) as environment:
         assert (await environment.exec(["tool"])).stdout == "tool yes C.UTF-8\n"
@@ -164,7 +171,9 @@ async def test_nothing_after_the_base_commit_is_in_the_workspace(leaky, mode, co
         there = set(listed.stdout.split())
         assert commit in there
         assert not there & forbidden
-        asked = await environment.exec(["git", "cat-file", "--batch-check"], stdin="\n".join(sorted(forbidden)).encode())
+        asked = await environment.exec(
+            ["git", "cat-file", "--batch-check"], stdin="\n".join(sorted(forbidden)).encode()
+        )
         assert asked.stdout.count(" missing\n") == len(forbidden) > 8
         refs = await environment.exec(["git", "for-each-ref", "--format=%(refname)"])
         assert refs.stdout.split() == ["refs/heads/main", "refs/tags/v1.0", "refs/tags/v1.1"]
@@ -172,7 +181,9 @@ async def test_nothing_after_the_base_commit_is_in_the_workspace(leaky, mode, co
         assert (await environment.exec(["git", "reflog"])).stdout == ""
         assert (await environment.exec(["git", "remote"])).stdout == ""
         assert (await environment.exec(["git", "stash", "list"])).stdout == ""
-        found = await environment.shell("grep -rlaE 'the fix|example.invalid|fsmonitor' /testbed; find .git -name '*HEAD*'")
+        found = await environment.shell(
+            "grep -rlaE 'the fix|example.invalid|fsmonitor' /testbed; find .git -name '*HEAD*'"
+        )
         assert found.stdout == ".git/HEAD\n"
         assert (await environment.exec(["git", "status", "--porcelain"])).stdout == "?? untracked.txt\n"
         assert (await environment.exec(["git", "fsck", "--full"])).exit_code == 0
@@ -216,9 +227,7 @@ BAD = {
         "oci:{top}/x.tar", [HELLO, layer(member("bin/bash", data=ALIEN))],
         "wrong architecture: its bash is for ELF machine 8, this machine is",
     ),
-    "no python": (
-        "oci:{top}/x.tar", [HELLO, layer(("bin/bash", "x"), ("bin/git", "x"))], "has no python3.11 in .*: its requirements",
-    ),
+    "no python": ("oci:{top}/x.tar", [HELLO, layer(("bin/bash", "x"))], "has no python3.11 in .*: its requirements"),
 }  # fmt: skip
 
 
@@ -227,10 +236,10 @@ async def test_a_bad_image_is_one_clear_error_with_instance_and_fix(home, tmp_pa
     reference, layers, message = BAD[name]
     (tmp_path / "text").write_text("hello")
     docker_save(tmp_path / "x.tar", layers)
+    image = Image(reference.format(top=tmp_path))
+    if name == "no python":
+        image = dataclasses.replace(image, python="python3.11", requirements=["sympy"])
     with pytest.raises(EnvironmentStartError, match=message) as caught:
-        image = Image(reference.format(top=tmp_path))
-        if name == "no python":
-            image = dataclasses.replace(image, python="python3.11", requirements=["sympy"])
         await SandboxEnvironment(spec(image)).start()
     assert str(caught.value).startswith(f"task-7@0: image '{reference.format(top=tmp_path)}': ")
     assert "\n" not in str(caught.value)
@@ -240,7 +249,9 @@ async def test_an_image_for_another_architecture_says_so_before_anything_is_unpa
     docker_save(tmp_path / "x.tar", [HELLO], architecture="riscv64")
     oci_layout(tmp_path / "layout", {"a": ([HELLO], {"architecture": "s390x"})})
     for reference, there in ((f"oci:{tmp_path}/x.tar", "riscv64"), (f"oci:{tmp_path}/layout", "s390x")):
-        with pytest.raises(EnvironmentStartError, match=f"wrong architecture: it is for linux/{there}, this machine is"):
+        with pytest.raises(
+            EnvironmentStartError, match=f"wrong architecture: it is for linux/{there}, this machine is"
+        ):
             resolve(Image(reference), owner=OWNER)
 
 
@@ -265,3 +276,14 @@ def test_a_damaged_layout_is_found_by_its_digests(home, tmp_path, what):
         resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=OWNER)
     assert "\n" not in str(caught.value)
     assert not ImageStore().has("a")
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "bz2", "xz", "zstd"])
+def test_layers_may_be_compressed(home, tmp_path, compression):
+    compress = {"none": bytes, "gzip": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.get(compression)
+    if compress is None:
+        compress = pytest.importorskip("zstandard", reason="layers compressed with zstd").compress
+    data = layer(("testbed/", None), ("testbed/word", compression))
+    layout = oci_layout(tmp_path / "layout", {"demo": [data]}, compress=compress)
+    layers = resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=OWNER)
+    assert (layers.directories[0] / "testbed/word").read_text() == compression

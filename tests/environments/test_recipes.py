@@ -84,12 +84,14 @@ async def test_set_up_runs_once_on_the_repository_and_stays(home, repository, mo
     image = Image(repository=str(top), commit=first, setup=SETUP)
     for _ in range(2):
         async with SandboxEnvironment(spec(image, mode)) as environment:
-            result = await environment.shell("cat made /opt/tool/file; ls /usr/share/git-core; ls /etc/hosts; echo more >> made")
+            result = await environment.shell(
+                "cat made /opt/tool/file; ls /usr/share/git-core; ls /etc/hosts; echo more >> made"
+            )
             assert result.stdout.startswith("1\nsetup\nnew\n")
             assert "No such file" in result.stdout
             assert "denied" not in result.stdout
             assert (await environment.exec(["git", "status", "--porcelain"])).stdout == "?? made\n"
-            assert not (await environment.exec(["test", "-e", "/etc/resolv.conf"])).exit_code == 0
+            assert (await environment.exec(["test", "-e", "/etc/resolv.conf"])).exit_code != 0
     store = ImageStore()
     assert [entry.what for entry in store.entries()].count("host set-up") == MODES.index(mode) + 1
 
@@ -138,8 +140,12 @@ async def test_requirements_are_installed_for_the_interpreter_of_the_base(home, 
     shutil.copytree(resolve(Image(), owner=OWNER).directories[-1], root, symlinks=True)
     (root / "wheels").mkdir()
     name = wheel(root / "wheels", "leftpad", "1.0", "pad = str.rjust\n")
-    image = Image(f"rootfs:{root}", files={"a": "x"}, python="python3", requirements=[f"/wheels/{name}"], as_of="2024-01-31")
+    image = Image(
+        f"rootfs:{root}", files={"a": "x"}, python="python3", requirements=[f"/wheels/{name}"], as_of="2024-01-31"
+    )
     async with SandboxEnvironment(spec(image)) as environment:
-        result = await environment.exec(["python3", "-c", "import leftpad; print(leftpad.pad('x', 3), leftpad.__file__)"])
+        result = await environment.exec(
+            ["python3", "-c", "import leftpad; print(leftpad.pad('x', 3), leftpad.__file__)"]
+        )
         assert result.stdout.startswith("  x /usr/local/lib/python3"), result.stderr
         assert (await environment.exec(["ls", "/"])).stdout.count("swe-build") == 0

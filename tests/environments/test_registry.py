@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -96,7 +97,7 @@ def test_an_image_is_pulled_with_a_token_for_this_machine(registry):
 
 def test_what_is_here_needs_no_registry(registry, monkeypatch):
     first = pull(registry).directories
-    monkeypatch.setattr("swe_plugin.environments.images.resolve._known", {})
+    monkeypatch.setattr(sys.modules[resolve.__module__], "_known", {})
     registry.asked.clear()
     assert pull(registry).directories == first
     assert registry.asked == []
@@ -148,7 +149,7 @@ def test_what_cannot_be_pulled_is_said(registry, name, message):
 def test_a_registry_that_is_away_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
     monkeypatch.setattr("swe_plugin.environments.images.registry._PAUSE_S", 0.01)
-    with pytest.raises(EnvironmentStartError, match="registry localhost:9: .*refused"):
+    with pytest.raises(EnvironmentStartError, match=r"registry localhost:9: .*refused"):
         resolve(Image("docker:localhost:9/x"), owner=OWNER)
 
 

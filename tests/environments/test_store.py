@@ -162,5 +162,5 @@ def test_a_full_disk_says_what_to_do(store):
     def build(root):
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(EnvironmentStartError, match="layer x: no space left below .*cache prune"):
+    with pytest.raises(EnvironmentStartError, match=r"layer x: no space left below .*cache prune"):
         store.get("aa", build, what="layer x")

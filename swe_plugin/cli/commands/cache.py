@@ -26,15 +26,15 @@ _BUILD = (
     "again.\n\nExit codes: 0 all are there; 1 at least one is not (shown); 2 a source is wrong, or no sandbox works here."
 )
 _LS = "Example: swe-plugin cache ls --json\n\nExit codes: 0."
-_VERIFY = (
-    "Example: swe-plugin cache verify --remove\n\nExit codes: 0 all layers are as they were built; 1 some are not (shown)."
-)
+_VERIFY = "Example: swe-plugin cache verify --remove\n\nExit codes: 0 all layers are as they were built; 1 some are not (shown)."
 _PRUNE = "Example: swe-plugin cache prune --keep-gib 50\n\nExit codes: 0; 1 what is in use takes more than that."
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    group = typer.Typer(name="cache", help="Images of this machine: build ahead, list, check, remove.", no_args_is_help=True)
+    group = typer.Typer(
+        name="cache", help="Images of this machine: build ahead, list, check, remove.", no_args_is_help=True
+    )
     for command, epilog in ((build, _BUILD), (ls, _LS), (verify, _VERIFY), (prune, _PRUNE)):
         group.command(epilog=epilog)(command)
     app.add_typer(group)
@@ -61,7 +61,8 @@ def build(
     estimate = cache.estimate(items, store, owner)
     console.print(
         f"{len(items)} images, {estimate.n_layers} layers of bases, {estimate.n_present} of them here; to read: "
-        f"{cache.size(estimate.read_bytes)}" + (f" and {estimate.n_unknown} of unknown size" * bool(estimate.n_unknown)),
+        f"{cache.size(estimate.read_bytes)}"
+        + (f" and {estimate.n_unknown} of unknown size" * bool(estimate.n_unknown)),
         soft_wrap=True,
     )
     results = [] if dry_run else cache.build(items, store, owner, jobs, console)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from swe_plugin.environments.images.unpack import LayerError, Readable
 
 __all__ = ["Blobs", "open_blobs", "plain"]
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_KNOWN: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ": lzma}
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class Blobs(Protocol):
@@ -49,16 +52,30 @@ def plain(stream: io.BufferedReader) -> Readable:
     Raises:
         LayerError: it cannot be undone here.
     """
-    head = stream.peek(4)
-    if head.startswith(_GZIP):
-        return cast("Readable", gzip.GzipFile(fileobj=stream))
+    head = stream.peek(8)
+    for magic, module in _KNOWN.items():
+        if head.startswith(magic):
+            return cast("Readable", module.open(stream, "rb"))
     if not head.startswith(_ZSTD):
         return stream
     try:
         import zstandard
     except ImportError:
-        raise LayerError("a layer is compressed with zstd: pip install zstandard") from None
-    return cast("Readable", zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True))
+        raise LayerError("a layer is compressed with zstd: pip install swe-plugin[images]") from None
+    return _Zstd(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True), zstandard.ZstdError)
+
+
+class _Zstd:
+    """The library's reader; its errors are of no builtin kind."""
+
+    def __init__(self, reader: Readable, error: type[Exception]) -> None:
+        self._reader, self._error = reader, error
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            return self._reader.read(size)
+        except self._error as error:
+            raise LayerError(f"damaged: {error}") from error
 
 
 class _Directory:

@@ -32,7 +32,13 @@ def check_commit(repository: str, commit: str) -> None:
 
 
 def build_checkout(
-    root: Path, view: MergedView, mirror: Path, repository: str, commit: str, workdir: PurePosixPath, owner: tuple[int, int]
+    root: Path,
+    view: MergedView,
+    mirror: Path,
+    repository: str,
+    commit: str,
+    workdir: PurePosixPath,
+    owner: tuple[int, int],
 ) -> None:
     """Fill the empty directory `root`, an overlay layer.
 

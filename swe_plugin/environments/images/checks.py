@@ -7,6 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.errors import EnvironmentStartError
 
@@ -14,7 +15,6 @@ __all__ = ["check_image", "check_program"]
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _MACHINE_AT, _HEAD = 18, 20
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIXES = {
     "bash": "the agent's shell is bash: install it in the image",
     "git": "patches are read with git: install it in the image",
@@ -22,7 +22,9 @@ _FIXES = {
 }
 
 
-def check_image(view: MergedView, workdir: str, *, env: Mapping[str, str], owner: tuple[int, int], python: str = "") -> None:
+def check_image(
+    view: MergedView, workdir: str, *, env: Mapping[str, str], owner: tuple[int, int], python: str = ""
+) -> None:
     """Look for bash, git, Python and a work directory that can be written.
 
     Args:
@@ -54,7 +56,7 @@ def check_program(view: MergedView, name: str, env: Mapping[str, str]) -> None:
     Raises:
         EnvironmentStartError: it is missing or made for another machine; names it and the fix.
     """
-    path = env.get("PATH", _PATH)
+    path = env.get("PATH", AGENT_ENV["PATH"])
     program = _program(view, name, path)
     if program is None:
         raise EnvironmentStartError(f"the image has no {name} in {path}: {_FIXES.get(name, _FIXES['python'])}")

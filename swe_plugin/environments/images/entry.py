@@ -45,8 +45,7 @@ def describe(key: str, what: str, layer: Path) -> Entry:
     pending = [layer]
     while pending:
         directory = pending.pop()
-        for name in sorted(os.listdir(directory)):
-            path = directory / name
+        for path in sorted(directory.iterdir()):
             info = path.lstat()
             n_files += 1
             inodes[info.st_ino] = info.st_blocks * 512
@@ -61,7 +60,7 @@ def _line(path: Path, name: Path, info: os.stat_result) -> bytes:
     if stat.S_ISDIR(info.st_mode):
         fields.append(is_opaque(path))  # times of directories change when a layer is copied
     elif stat.S_ISLNK(info.st_mode):
-        fields.append(os.fsencode(os.readlink(path)))
+        fields.append(os.fsencode(path.readlink()))
     else:
         fields += [info.st_size, info.st_mtime_ns, info.st_rdev]
     return repr(fields).encode() + b"\n"

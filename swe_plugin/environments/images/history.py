@@ -118,7 +118,8 @@ def _packed(view: MergedView, git: PurePosixPath) -> Iterator[tuple[str, str]]:
 
 def _borrow(view: MergedView, objects: PurePosixPath, target: Path) -> Iterator[str]:
     """Object directories, alternates included, as directories of this machine."""
-    todo, seen = [view.resolve(objects)], set()
+    todo: list[PurePosixPath] = [view.resolve(objects)]
+    seen: set[PurePosixPath] = set()
     while todo:
         inside = todo.pop()
         if inside in seen or len(seen) > _MAX_ALTERNATES:

@@ -68,6 +68,7 @@ def install_requirements(
     python: str,
     requirements: Sequence[str],
     as_of: str,
+    env: Mapping[str, str],
 ) -> None:
     """Install with uv, which is brought along for the time being.
 
@@ -77,6 +78,7 @@ def install_requirements(
         upper: the layer.
         scratch: empty directory on the file system of `upper`.
         python, requirements, as_of: see `types.Image`.
+        env: variables that the image sets.
 
     Raises:
         EnvironmentStartError: no uv here, or what `run` raises.
@@ -89,7 +91,7 @@ def install_requirements(
     words += ["--exclude-newer", f"{as_of}T23:59:59Z"] if as_of else []
     script = shlex.join([*words, "-r", f"/{_TOOLS}/requirements.txt"])
     passed = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("UV_")}
-    run([scratch / "tools", *layers], upper, _work(scratch), script, workdir="/", env={**passed, **_ENV})
+    run([scratch / "tools", *layers], upper, _work(scratch), script, workdir="/", env={**env, **passed, **_ENV})
     _restore(upper)
 
 
@@ -102,11 +104,12 @@ def run_setup(
     commands: Sequence[str],
     workdir: str,
     owner: tuple[int, int],
+    env: Mapping[str, str],
 ) -> None:
     """Run the set-up commands; what they leave in the work directory becomes the owner's.
 
     Args:
-        run, layers, upper, scratch: see `install_requirements`.
+        run, layers, upper, scratch, env: see `install_requirements`.
         commands: in their order.
         workdir: where they run.
         owner: user and group id, on this machine.
@@ -114,7 +117,7 @@ def run_setup(
     Raises:
         EnvironmentStartError: what `run` raises.
     """
-    run(layers, upper, _work(scratch), "\n".join(commands), workdir=workdir, env=_ENV)
+    run(layers, upper, _work(scratch), "\n".join(commands), workdir=workdir, env={**env, **_ENV})
     _restore(upper)
     top = MergedView([upper]).lookup(workdir)
     if top is not None and top.is_dir() and not top.is_symlink():
@@ -143,5 +146,7 @@ def _find_uv() -> str:
     else:
         found = find_uv_bin()
     if not found:
-        raise EnvironmentStartError("requirements are installed with uv, which is not here: pip install uv")
+        raise EnvironmentStartError(
+            "requirements are installed with uv, which is not here: pip install swe-plugin[images]"
+        )
     return found

@@ -126,7 +126,9 @@ class _Registry:
         try:
             response = self._get(path)
         except FileNotFoundError:
-            raise EnvironmentStartError(f"{self.reference.host} has no such image (or hides it: docker login)") from None
+            raise EnvironmentStartError(
+                f"{self.reference.host} has no such image (or hides it: docker login)"
+            ) from None
         with response:
             yield response
 

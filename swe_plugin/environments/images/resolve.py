@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images.checkout import build_checkout, check_commit
 from swe_plugin.environments.images.checks import check_image, check_program
 from swe_plugin.environments.images.recipe import Runner, check_recipe, install_requirements, run_setup
@@ -19,8 +20,6 @@ from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
 __all__ = ["Layers", "resolve"]
-
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Layers:
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The agent's variables: `given`, and what the image sets beside them. Its PATH outranks the default one."""
-        ours = {name: value for name, value in given.items() if (name, value) != ("PATH", _DEFAULT_PATH)}
+        ours = {name: value for name, value in given.items() if (name, value) != ("PATH", AGENT_ENV["PATH"])}
         return {**given, **self.env, **ours}
 
     def check(self, image: Image, env: Mapping[str, str], owner: tuple[int, int]) -> None:
@@ -60,8 +59,9 @@ class Layers:
 
     def release(self) -> None:
         """They may be removed from the store now, unless others use them. Call once."""
-        for directory in self.directories if self.store else ():
-            self.store.release(directory)
+        if self.store is not None:
+            for directory in self.directories:
+                self.store.release(directory)
 
 
 _known: dict[str, tuple[tuple[Path, ...], str, Mapping[str, str]]] = {}
@@ -176,6 +176,7 @@ class _Stack:
                     python=image.python,
                     requirements=image.requirements,
                     as_of=image.as_of,
+                    env=self.layers.env,
                 )
 
         key = key_of("requirements-1", self.layers.key, image.python, image.requirements, image.as_of, squash)
@@ -189,9 +190,7 @@ class _Stack:
             return Step(
                 key,
                 f"{image.repository} at {image.commit[:12]}",
-                lambda root, view: build_checkout(
-                    root, view, mirror, image.repository, image.commit, workdir, owner
-                ),
+                lambda root, view: build_checkout(root, view, mirror, image.repository, image.commit, workdir, owner),
             )
         if image.files:
             key = repository_key(image.files, image.workdir, owner)
@@ -223,6 +222,7 @@ class _Stack:
                         commands=image.setup,
                         workdir=image.workdir,
                         owner=owner,
+                        env=under.env,
                     )
             finally:
                 under.release()

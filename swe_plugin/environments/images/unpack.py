@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import lzma
 import os
 import shutil
 import stat
@@ -27,7 +28,6 @@ __all__ = ["LayerError", "Readable", "digest_of", "is_full", "unpack_layer"]
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _MODES = 0o7777
 _CHUNK = 1 << 20
-_BLOCK = 512
 _LATEST = 1 << 33
 
 
@@ -59,12 +59,12 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     counted = _Hashing(stream)
     writer, what = _Writer(root, below, squash), f"layer {digest or 'of the archive'}"
     try:
-        with tarfile.open(fileobj=counted, mode="r|") as archive:
+        with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Strict) as archive:
             for member in archive:
                 writer.add(member, archive)
-        ended = counted.drain()
+        counted.drain()
         writer.finish()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise LayerError(f"{what}: damaged: {error}") from error
     except OSError as error:
         if is_full(error):
@@ -72,8 +72,6 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
         raise LayerError(f"{what}: cannot be unpacked: {error}") from error
     if digest and counted.digest != digest:
         raise LayerError(f"{what}: damaged: its content is {counted.digest}")
-    if not digest and not ended:  # tarfile takes a broken header for the end
-        raise LayerError(f"{what}: damaged: it has no end")
 
 
 def is_full(error: OSError) -> bool:
@@ -94,24 +92,33 @@ class _Hashing(io.RawIOBase):
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
         self._hash = hashlib.sha256()
-        self._tail = b"x"
 
     def read(self, size: int = -1, /) -> bytes:
         data = self._stream.read(size)
         self._hash.update(data)
-        self._tail = (self._tail + data)[-_BLOCK:]
         return data
 
-    def drain(self) -> bool:
-        """Read what is left; whether that, and the last block of all, is nothing but zeros."""
-        zeros = True
-        while data := self.read(_CHUNK):
-            zeros = zeros and not data.strip(b"\0")
-        return zeros and not self._tail.strip(b"\0")
+    def drain(self) -> None:
+        """Read what is left."""
+        while self.read(_CHUNK):
+            pass
 
     @property
     def digest(self) -> str:
         return f"sha256:{self._hash.hexdigest()}"
+
+
+class _Strict(tarfile.TarInfo):
+    """A header; one that is broken or missing is an error, where tarfile would take it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> _Strict:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(str(error)) from error
 
 
 class _Writer:
@@ -218,7 +225,7 @@ class _Writer:
         if target.is_relative_to(self._root):
             os.link(target, real, follow_symlinks=False)
         elif target.is_symlink():
-            real.symlink_to(os.readlink(target))
+            real.symlink_to(target.readlink())
         else:  # in a layer below, which is shared: a copy
             shutil.copyfile(target, real)
             self._copy_metadata(target, real)

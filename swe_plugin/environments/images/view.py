@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -56,7 +55,7 @@ class MergedView:
             n_links += 1
             if n_links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, "too many links", str(path))
-            target = PurePosixPath(os.readlink(reals[0]))
+            target = PurePosixPath(reals[0].readlink())
             trail = trail[:1] if target.is_absolute() else trail
             todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
         return PurePosixPath(*(name for name, _ in trail))
@@ -106,9 +105,9 @@ def _children(reals: Sequence[Path]) -> dict[str, list[Path]]:
     for real in reals:
         if not stat.S_ISDIR(real.lstat().st_mode):
             break
-        for name in os.listdir(real):
-            if name not in closed and _add(found.setdefault(name, []), real / name):
-                closed.add(name)
+        for path in real.iterdir():
+            if path.name not in closed and _add(found.setdefault(path.name, []), path):
+                closed.add(path.name)
     return {name: below for name, below in found.items() if below}
 
 

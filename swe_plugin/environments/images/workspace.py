@@ -73,7 +73,7 @@ def _copy(view: MergedView, workdir: PurePosixPath, top: Path) -> None:
         if stat.S_ISDIR(info.st_mode):
             target.mkdir()
         elif stat.S_ISLNK(info.st_mode):
-            target.symlink_to(os.readlink(real))
+            target.symlink_to(real.readlink())
         elif stat.S_ISREG(info.st_mode):
             shutil.copyfile(real, target)
         else:

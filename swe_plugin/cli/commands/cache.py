@@ -23,10 +23,11 @@ _GIB = 1 << 30
 _SOURCES = "Task files (.jsonl, .parquet), or images: docker:<reference>, oci:<path>[#<name>], rootfs:<path>, host."
 _BUILD = (
     "Example: swe-plugin cache build tasks.jsonl --jobs 4\n\nInterrupted, it goes on where it was when it is started "
-    "again.\n\nExit codes: 0 all are there; 1 at least one is not (shown); 2 a source is wrong, or no sandbox works here."
+    "again.\n\nExit codes: 0 all are there; 1 at least one is not (shown); 2 a source is wrong, or no sandbox works "
+    "here."
 )
 _LS = "Example: swe-plugin cache ls --json\n\nExit codes: 0."
-_VERIFY = "Example: swe-plugin cache verify --remove\n\nExit codes: 0 all layers are as they were built; 1 some are not (shown)."
+_VERIFY = "Example: swe-plugin cache verify --remove\n\nExit codes: 0; 1 a layer is not as it was built (shown)."
 _PRUNE = "Example: swe-plugin cache prune --keep-gib 50\n\nExit codes: 0; 1 what is in use takes more than that."
 
 

@@ -18,7 +18,7 @@ from swe_plugin.environments.images.unpack import digest_of, is_full, unpack_lay
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["Step", "Source", "key_of", "open_source"]
+__all__ = ["Source", "Step", "key_of", "naming", "open_source"]
 
 Build = Callable[[Path, MergedView], None]
 

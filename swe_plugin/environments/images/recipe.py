@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swe_plugin.environments.images.elf import needed_libraries
 from swe_plugin.environments.images.overlay import is_opaque, make_opaque
 from swe_plugin.environments.images.repository import give
 from swe_plugin.environments.images.view import MergedView
@@ -83,13 +84,11 @@ def install_requirements(
     Raises:
         EnvironmentStartError: no uv here, or what `run` raises.
     """
-    inside = scratch / "tools" / _TOOLS
-    inside.mkdir(parents=True)
-    shutil.copy(_find_uv(), inside / "uv")
-    (inside / "requirements.txt").write_text("\n".join([*requirements, ""]))
-    words = [f"/{_TOOLS}/uv", "pip", "install", "--python", python, "--break-system-packages"]
+    words = [*_bring_uv(scratch / "tools"), "pip", "install", "--break-system-packages"]
+    (scratch / "tools" / _TOOLS / "requirements.txt").write_text("\n".join([*requirements, ""]))
     words += ["--exclude-newer", f"{as_of}T23:59:59Z"] if as_of else []
     script = shlex.join([*words, "-r", f"/{_TOOLS}/requirements.txt"])
+    script += f' --python "$(command -v {shlex.quote(python)})"'  # by name, uv would look for a virtual environment
     passed = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("UV_")}
     run([scratch / "tools", *layers], upper, _work(scratch), script, workdir="/", env={**env, **passed, **_ENV})
     _restore(upper)
@@ -136,6 +135,18 @@ def _restore(upper: Path) -> None:
     for directory, _, _ in os.walk(upper):
         if is_opaque(Path(directory)):
             make_opaque(Path(directory))
+
+
+def _bring_uv(root: Path) -> list[str]:
+    """Copy uv with its libraries, which the image may not have; returns the words that run it there."""
+    uv = Path(_find_uv())
+    (root / _TOOLS / "lib").mkdir(parents=True)
+    shutil.copy(uv, root / _TOOLS / "uv")
+    libraries = needed_libraries([uv])
+    for name, path in libraries.items():
+        shutil.copy(path, root / _TOOLS / "lib" / name)
+    loader = [f"/{_TOOLS}/lib/{name}" for name in libraries if name.startswith("ld-")]
+    return [*loader, *(["--library-path", f"/{_TOOLS}/lib"] if loader else []), f"/{_TOOLS}/uv"]
 
 
 def _find_uv() -> str:

@@ -314,6 +314,7 @@ class RolloutResult:
         failures: one per failed attempt.
         n_format_errors: answers in which no action could be read.
         flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.
+        request_id: by which the journal knows the calls behind `segments`; empty for policies without a journal.
     """
 
     task: Task
@@ -329,3 +330,4 @@ class RolloutResult:
     failures: list[AttemptFailure] = field(default_factory=list)
     n_format_errors: int = 0
     flags: tuple[str, ...] = ()
+    request_id: str = ""

@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from swe_plugin.cli.commands import clean, plugins, recipes, report, train, version
+from swe_plugin.cli.commands import audit, clean, plugins, recipes, report, train, version
 from swe_plugin.cli.commands.options import FAILED, PASS_ON, fail
 from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (train, report, recipes, plugins, clean, version)
+_COMMANDS = (train, report, audit, recipes, plugins, clean, version)
 """In the order of `--help`."""
 
 

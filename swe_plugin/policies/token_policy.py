@@ -7,14 +7,14 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from swe_plugin.errors import ContextOverflow, PolicyError, TokenStreamError
 from swe_plugin.policies.limits import TokenLimits
-from swe_plugin.tokens.journal import Journal, JournalRecord, prompt_digest
+from swe_plugin.tokens.journal import Journal, JournalRecord
 from swe_plugin.tokens.recorder import TokenRecorder
 from swe_plugin.tokens.renderer import Piece, Renderer
 from swe_plugin.tokens.server import Completion, TokenServer
@@ -177,23 +177,11 @@ class TokenPolicy:
                 error = f"{type(raised).__name__}: {raised}"
                 raise
             finally:
-                self.journal.append(
-                    JournalRecord(
-                        request_id=self.request_id,
-                        attempt=attempt,
-                        prompt_length=len(context),
-                        prompt_digest=prompt_digest(context),
-                        completion_ids=list(completion.token_ids) if completion else [],
-                        log_probs=list(completion.log_probs) if completion else [],
-                        min_version=completion.min_version if completion else -1,
-                        max_version=completion.max_version if completion else -1,
-                        max_tokens=max_tokens,
-                        aborted=completion.aborted if completion else False,
-                        error=error,
-                        time=time.time(),
-                        duration_s=time.perf_counter() - began,
-                    )
+                now, duration_s = time.time(), time.perf_counter() - began
+                record = JournalRecord(
+                    self.request_id, attempt, max_tokens=max_tokens, error=error, time=now, duration_s=duration_s
                 )
+                self.journal.append(_answered(record, completion) if completion else record, context)
         if completion.aborted:
             self.recorder.note("aborted", f"attempt {attempt}, {len(completion.token_ids)} ids dropped")
             raise PolicyError(f"the server aborted attempt {attempt} of {self._max_attempts}")
@@ -208,6 +196,20 @@ class TokenPolicy:
             if not deadline.expired():
                 raise
             raise PolicyError(f"no answer within {self._call_timeout_s:g} s") from error
+
+
+def _answered(record: JournalRecord, completion: Completion) -> JournalRecord:
+    """The record with what came back."""
+    versions = list(completion.extra.get("versions") or ())
+    return replace(
+        record,
+        completion_ids=list(completion.token_ids),
+        log_probs=list(completion.log_probs),
+        min_version=completion.min_version,
+        max_version=completion.max_version,
+        versions=versions if set(versions) - {completion.min_version} else (),
+        aborted=completion.aborted,
+    )
 
 
 async def _off_loop(messages: Sequence[Message], function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -216,6 +216,7 @@ class _Attempt:
         result.n_format_errors = self._episode.n_format_errors
         if self._policy is not None:
             result.segments = list(self._policy.segments)
+            result.request_id = getattr(self._policy, "request_id", "")  # only policies that keep a journal have one
         return result
 
     async def _in_environment(self, environment: Environment, policy_factory: PolicyFactory) -> StopReason:

@@ -6,7 +6,8 @@ the two agree. A `Renderer` turns conversations into ids; a `TokenServer` sample
 """
 
 from swe_plugin.tokens.audit import AuditReport, Violation, audit_segments
-from swe_plugin.tokens.journal import Journal, JournalRecord, prompt_digest, read_journal
+from swe_plugin.tokens.journal import Journal, JournalRecord, read_journal
+from swe_plugin.tokens.prompt_log import prompt_digest
 from swe_plugin.tokens.recorder import RecorderEvent, TokenRecorder
 from swe_plugin.tokens.renderer import Piece, Renderer
 from swe_plugin.tokens.rows import TokenRow, training_rows

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import logging
 import threading
-from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Journal", "JournalRecord", "PrefixDigest", "prompt_digest", "read_journal"]
+from swe_plugin.tokens.prompt_log import PromptLog, prompt_digest
+
+__all__ = ["Journal", "JournalRecord", "read_journal"]
 
 logger = logging.getLogger(__name__)
-
-
-class PrefixDigest:
-    """Digest of a growing list of ids: linear in total, however many prefixes are asked for."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=16)
-
-    def update(self, ids: Sequence[int]) -> None:
-        """Append ids (each in 0..2^32-1)."""
-        self._hash.update(array("I", ids).tobytes())
-
-    def hexdigest(self) -> str:
-        """Digest of all ids so far."""
-        return self._hash.hexdigest()
-
-
-def prompt_digest(ids: Sequence[int]) -> str:
-    """BLAKE2b-128 of the ids as native 32-bit words, in hex."""
-    digest = PrefixDigest()
-    digest.update(ids)
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +28,13 @@ class JournalRecord:
         attempt: 1 for the first call for an answer.
         prompt_length: ids sent.
         prompt_digest: `prompt_digest` of the ids sent.
+        prompt_shared: how many of them, from the first on, are those of the journal's call before this one, prompt and
+            completion.
+        prompt_new: the ids sent after those.
         completion_ids: ids received, those of an aborted call too; empty if the call raised.
         log_probs: log-probs received.
         min_version, max_version: weight versions reported.
+        versions: weight version of each id, where the engine told them and not all are `min_version`.
         max_tokens: what was asked for.
         aborted: as reported.
         error: ``TypeName: message`` if the call raised.
@@ -62,12 +44,15 @@ class JournalRecord:
 
     request_id: str
     attempt: int
-    prompt_length: int
-    prompt_digest: str
+    prompt_length: int = 0
+    prompt_digest: str = ""
+    prompt_shared: int = 0
+    prompt_new: Sequence[int] = ()
     completion_ids: Sequence[int] = ()
     log_probs: Sequence[float] = ()
     min_version: int = -1
     max_version: int = -1
+    versions: Sequence[int] = ()
     max_tokens: int = 0
     aborted: bool = False
     error: str = ""
@@ -94,14 +79,30 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         self.records: list[JournalRecord] = []
         self._path = path
+        self._prompts = PromptLog()
         self._written = 0
         self._lock = threading.Lock()
         self._scheduled = False
         self._pending: Future[None] | None = None
 
-    def append(self, record: JournalRecord) -> None:
-        """Add a record; returns at once."""
-        self.records.append(record)
+    def append(self, record: JournalRecord, prompt_ids: Sequence[int]) -> None:
+        """Add a record; returns at once.
+
+        Args:
+            record: of the call, its ``prompt_*`` fields empty.
+            prompt_ids: the ids sent.
+        """
+        shared, new = self._prompts.shrink(prompt_ids)
+        self._prompts.answered(prompt_ids, record.completion_ids)
+        self.records.append(
+            dataclasses.replace(
+                record,
+                prompt_length=len(prompt_ids),
+                prompt_digest=prompt_digest(prompt_ids),
+                prompt_shared=shared,
+                prompt_new=new,
+            )
+        )
         if self._path is not None and not self._scheduled:
             self._scheduled = True
             self._pending = _writer().submit(self._write_later)

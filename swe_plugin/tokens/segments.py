@@ -23,7 +23,7 @@ def segment_faults(segment: Segment) -> list[str]:
     """Every rule of DESIGN "Tokens" that `segment` breaks by itself; empty when it is well formed.
 
     Checked: equal lengths; spans known, in order, covering [0, T); mask 1 exactly on sampled spans; log-prob
-    0.0 and version -1 wherever mask is 0; finite log-probs; a prompt before the first sampled id.
+    0.0 and version -1 wherever mask is 0; finite log-probs; a prompt of `prompt_length` ids comes first.
     """
     total = len(segment.ids)
     faults = [
@@ -51,9 +51,9 @@ def _span_faults(segment: Segment) -> list[str]:
         end = span.stop
     if end != len(segment.ids):
         faults.append(f"spans end at {end} of {len(segment.ids)} ids")
-    starts = [span.start for span in segment.spans if span.kind == "sampled"]
-    if starts and not 0 < segment.prompt_length <= starts[0]:
-        faults.append(f"prompt_length {segment.prompt_length} is not in 1..{starts[0]}, where sampling starts")
+    first = segment.spans[0] if segment.spans else None
+    if first and not (first.kind == "prompt" and 0 < first.stop == segment.prompt_length):
+        faults.append(f"prompt_length {segment.prompt_length} is not that of a prompt at the start")
     return faults
 
 

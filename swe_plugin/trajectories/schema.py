@@ -84,6 +84,7 @@ def from_json(
             failures=[_failure(item) for item in data["failures"]],
             n_format_errors=data["n_format_errors"],
             flags=tuple(data["flags"]),
+            request_id=data["request_id"],
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error

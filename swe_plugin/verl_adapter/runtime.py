@@ -22,7 +22,7 @@ from swe_plugin.tokens.journal import Journal
 from swe_plugin.tokens.renderer import Renderer
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.tokens.server import Completion, TokenServer
-from swe_plugin.trajectories.names import safe_name
+from swe_plugin.trajectories.journals import journal_path
 from swe_plugin.types import RolloutResult, Task
 
 if TYPE_CHECKING:
@@ -30,13 +30,9 @@ if TYPE_CHECKING:
 
     from swe_plugin.rollout.worker import RolloutWorker
 
-__all__ = ["JOURNALS", "RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
+__all__ = ["RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
 
 logger = logging.getLogger(__name__)
-
-JOURNALS = "journals"
-"""Directory of the journals of one step and phase, beside its rollouts. They are written while a rollout runs,
-whose own directory appears only when it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +127,9 @@ class Runtime:
     def _journal_path(self, request: RolloutRequest) -> Path | None:
         if not self.config.output.trajectories:
             return None
-        name = f"{safe_name(request.task.instance_id)}@{request.session}-{request.request_id[:8]}.jsonl"
-        return self.run_dir / f"step_{request.step}" / request.phase / JOURNALS / name
+        return journal_path(
+            self.run_dir, request.step, request.phase, request.task.instance_id, request.session, request.request_id
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ async def test_a_segment_trained_twice(rollout):
 
 async def test_a_call_that_is_missing_in_the_journal(rollout):
     segments, records = rollout
-    assert kinds(segments, records[1:]) == {"never_sampled"}
+    assert kinds(segments, records[1:]) == {"never_sampled", "journal"}  # and what came after builds on it
 
 
 async def test_tokens_of_an_aborted_call(rollout):
@@ -150,3 +150,48 @@ async def test_tokens_after_the_last_answer_are_counted(rollout):
     segment.spans.append(Span(len(segment.ids) - 1, len(segment.ids), "glue", 3))
     report = audit_segments(segments, records)
     assert (report.ok, report.n_trailing) == (True, 1)
+
+
+async def test_an_answer_that_no_segment_has(rollout):
+    segments, records = rollout
+    segment, start = segments[0], sampled(segments[0], 2).start
+    for values in (segment.ids, segment.mask, segment.log_probs, segment.weight_versions):
+        del values[start:]
+    segment.spans.pop()
+    assert kinds(segments, records) == {"unconsumed"}
+
+
+async def test_a_wrong_context_is_told_to_the_position(rollout):
+    segments, records = rollout
+    at = sampled(segments[0], 1).start - 1
+    segments[0].ids[at] = 77
+    first = audit_segments(segments, records).violations[0]
+    assert first.kind == "wrong_context"
+    newline = 10  # ends the header of the assistant's turn
+    assert f"at position {at} the server saw {newline}, the row has 77" in first.detail
+
+
+async def test_answers_of_an_earlier_attempt_are_neither_trained_nor_missed(rollout):
+    segments, records = rollout
+    report = audit_segments(segments, records, request_id=records[0].request_id)
+    assert report.ok
+    before = [dataclasses.replace(r, request_id="earlier") for r in records]
+    report = audit_segments(segments, [*before, *records], request_id=records[0].request_id)
+    assert {v.kind for v in report.violations} <= {"journal"}  # two journals in one: differences lead nowhere
+    assert (report.n_other_requests, report.n_aborted, report.n_consumed) == (4, 1, 3)
+    assert {v.kind for v in audit_segments(segments, before, request_id="now").violations} == {"other_request"}
+
+
+async def test_versions_within_one_answer_are_proved_one_by_one():
+    answer = Answer(ids=[65, 66, RENDERER.END], versions=(4, 5))
+
+    class Server(ScriptedTokenServer):
+        async def generate(self, *args, **kwargs):
+            return dataclasses.replace(await super().generate(*args, **kwargs), extra={"versions": [4, 5, 5]})
+
+    policy = TokenPolicy(RENDERER, Server(RENDERER.encode, RENDERER.END, [answer]), TokenLimits(4096))
+    await policy.respond([Message("user", "fix it")])
+    segments, records = copy.deepcopy(list(policy.segments)), policy.journal.records
+    assert audit_segments(segments, records).ok
+    segments[0].weight_versions[-2] = 4  # within the range, but not what sampled it
+    assert kinds(segments, records) == {"wrong_version"}

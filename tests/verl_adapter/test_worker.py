@@ -15,7 +15,6 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 
 from swe_plugin.plugins import Entry, load_plugins
-from swe_plugin.tokens import audit_segments, read_journal
 from swe_plugin.trajectories.store import find_trajectories, load_trajectory
 from swe_plugin.verl_adapter import agent_loop
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
@@ -278,11 +277,10 @@ async def test_rollouts_are_recorded_and_proved_by_the_journal(make_worker, queu
     assert {t.path.relative_to(run_dir).as_posix() for t in found} == {
         f"step_3/train/word-0@{session}" for session in range(4)
     }
-    records = [r for path in run_dir.glob("step_3/train/journals/*.jsonl") for r in read_journal(path)]
-    assert len(records) == 8
-    report = audit_segments(found[0].result.segments, records)
-    assert report.ok, report.violations
-    assert report.n_trained > 0
+    audit = audit_run(run_dir)
+    assert audit.ok, audit.findings
+    assert audit.calls == {"consumed": 8}
+    assert audit.versions == {2: audit.n_trainable}
 
 
 async def test_the_agent_sees_nothing_of_this_process(make_worker, queue, monkeypatch, tmp_path):

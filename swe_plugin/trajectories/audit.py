@@ -11,7 +11,7 @@ from pathlib import Path
 from swe_plugin.tokens.audit import AuditReport, Violation, audit_segments
 from swe_plugin.tokens.journal import read_journal
 from swe_plugin.tokens.segments import last_sampled
-from swe_plugin.trajectories.journals import JOURNALS, journal_path
+from swe_plugin.trajectories.journals import JOURNALS, journal_path, request_of
 from swe_plugin.trajectories.store import Trajectory, find_trajectories, load_trajectory
 from swe_plugin.types import Segment
 
@@ -120,9 +120,8 @@ def _audit_rollout(
     if not result.request_id and not result.segments:
         audit.n_without_tokens += 1
         return
-    journal = journal_path(
-        run_dir, rollout.step, rollout.phase, result.task.instance_id, result.session, result.request_id
-    )
+    request = request_of(result.request_id)
+    journal = journal_path(run_dir, rollout.step, rollout.phase, result.task.instance_id, result.session, request)
     journals.add(journal)
     if not result.request_id or not journal.exists():
         yield Violation("no_journal", -1, -1, f"{journal.relative_to(run_dir)} is missing")

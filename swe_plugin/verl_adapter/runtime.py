@@ -22,7 +22,7 @@ from swe_plugin.tokens.journal import Journal
 from swe_plugin.tokens.renderer import Renderer
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.tokens.server import Completion, TokenServer
-from swe_plugin.trajectories.journals import journal_path
+from swe_plugin.trajectories.journals import attempt_id, journal_path
 from swe_plugin.types import RolloutResult, Task
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Runtime:
                 semaphore=self._calls,
                 max_attempts=self.config.policy.max_attempts,
                 call_timeout_s=self.config.policy.call_timeout_s,
-                request_id=f"{request.request_id}_{attempts}",
+                request_id=attempt_id(request.request_id, attempts),
             )
 
         try:

@@ -35,7 +35,7 @@ async def record(run_dir: Path, scripts: list[list[str | Answer]] = SCRIPTS, ste
     for session, script in enumerate(scripts):
         server = ScriptedTokenServer(RENDERER.encode, RENDERER.END, script, seed=session)
         task = Task("word/1", "The word is wrong.", image=Image(files={"a.py": "x\n"}))
-        await runtime.rollout(RolloutRequest(task, session, "train", step, f"uid00000_{session}"), server)
+        await runtime.rollout(RolloutRequest(task, session, "train", step, f"uid_{session}"), server)
     await runtime.close()
     return run_dir
 

@@ -15,6 +15,7 @@ from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
 
 from swe_plugin.plugins import Entry, load_plugins
+from swe_plugin.trajectories.audit import audit_run
 from swe_plugin.trajectories.store import find_trajectories, load_trajectory
 from swe_plugin.verl_adapter import agent_loop
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker

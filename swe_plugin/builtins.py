@@ -27,6 +27,13 @@ def swe_register_graders(register: Register) -> None:
 
 
 @hookimpl
+def swe_register_renderers(register: Register) -> None:
+    """Renderers of this package."""
+    target = "swe_plugin.tokens.renderers.chat_template:ChatTemplateRenderer"
+    register("chat_template", target, summary="any Hugging Face template that only appends")
+
+
+@hookimpl
 def swe_register_datasets(register: Register) -> None:
     """Task sources of this package."""
     register("demo", "swe_plugin.data.demo:demo_tasks", summary="generated tasks of the embedded demo")

@@ -90,6 +90,8 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         run = claim(Path(section.output.dir), section.output.run, datetime.now())
         sys.stderr.write(f"swe-plugin: the run is in {run}\n")
         config.swe.output.dir, config.swe.output.run = str(run.parent), run.name
+        day = section.policy.template_date or datetime.now().date().isoformat()
+        OmegaConf.update(config, "swe.policy.template_date", day)
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
         reap()  # what a killed run left on this node
@@ -109,6 +111,7 @@ def _check_names(section: SweConfig) -> None:
     plugins.load("environments", section.environment.backend, "swe.environment.backend")
     plugins.load("scaffolds", section.scaffold.name, "swe.scaffold.name")
     plugins.load("graders", section.grading.grader, "swe.grading.grader")
+    plugins.load("renderers", section.policy.renderer, "swe.policy.renderer")
 
 
 def _activate_device(config: DictConfig) -> None:

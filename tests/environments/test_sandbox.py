@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from swe_plugin.environments.leases import reap
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.environments.sandbox.owner import current_zygote
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
@@ -243,10 +242,6 @@ async def test_a_killed_zygote_takes_its_sandboxes_along_and_is_replaced():
     async with SandboxEnvironment(spec()) as following:
         assert (await following.shell("echo again")).stdout == "again\n"
     assert host_processes(zygote.lease.id) == []
-    async with asyncio.timeout(20):  # where its processes took long to die, the next reaping has it
-        while zygote.lease.path.exists():
-            await asyncio.sleep(0.05)
-            await asyncio.to_thread(reap)
 
 
 async def test_many_at_once_without_blocking_the_loop():

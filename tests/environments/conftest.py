@@ -25,6 +25,7 @@ def swe_home(tmp_path_factory):
     path = tmp_path_factory.mktemp("home")
     (path / "images").symlink_to(shared)
     before = os.environ.get("SWE_PLUGIN_HOME")
+    close_zygote()  # one that other tests started has its lease in another home, where no reaping looks from here
     os.environ["SWE_PLUGIN_HOME"] = str(path)
     yield path
     close_zygote()

@@ -242,6 +242,7 @@ async def test_a_killed_zygote_takes_its_sandboxes_along_and_is_replaced():
     async with SandboxEnvironment(spec()) as following:
         assert (await following.shell("echo again")).stdout == "again\n"
     assert host_processes(zygote.lease.id) == []
+    assert not zygote.lease.path.exists()
 
 
 async def test_many_at_once_without_blocking_the_loop():

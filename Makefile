@@ -60,7 +60,7 @@ install: $(INSTALLED) ## make .venv and install (done by the others where needed
 train: $(INSTALLED) ## install, run the embedded demo, show the result
 	@$(BIN)/swe-plugin train $(ARGS)
 
-test: test-unit test-slow test-verl ## install, unit suite (a minute), then what imports or runs verl (minutes)
+test: test-unit test-slow test-verl ## install, unit suite, then what imports or runs verl (minutes)
 
 test-unit: $(DEV) ## the unit suite alone
 	@mkdir -p $(RESULTS)

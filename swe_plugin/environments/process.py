@@ -53,8 +53,9 @@ async def run_process(
             return ExecResult("", f"{argv[0]}: {error.strerror}\n", code)
         timed_out = False
         try:
-            await asyncio.to_thread(process.wait, timeout_s)
-        except subprocess.TimeoutExpired:
+            async with asyncio.timeout(timeout_s):
+                await _end_of(process.pid)
+        except TimeoutError:
             timed_out = True
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -64,6 +65,19 @@ async def run_process(
         (stdout, cut), (stderr, cut_too) = _ends(out, output_bytes), _ends(err, output_bytes)
         took = time.perf_counter() - began
         return ExecResult(stdout, stderr, -1 if timed_out else code, took, timed_out, cut or cut_too)
+
+
+async def _end_of(pid: int) -> None:
+    """Wait for a child without a thread: there are few, and a command that queues for one would outlast its limit."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    descriptor = os.pidfd_open(pid)
+    loop.add_reader(descriptor, lambda: ended.done() or ended.set_result(None))
+    try:
+        await ended
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def _ends(file: IO[bytes], limit: int) -> tuple[str, bool]:

@@ -131,3 +131,11 @@ async def test_the_middle_of_a_long_output_is_dropped():
     )
     assert done.truncated
     assert (len(done.stdout), done.stdout[0], done.stdout[-1]) == (100, "a", "z")
+
+
+async def test_the_limit_of_a_command_holds_however_many_run():
+    running = [run_process(["sleep", "63.1"], timeout_s=0.5) for _ in range(64)]
+    done = await asyncio.wait_for(asyncio.gather(*running), 20)
+    assert all(result.timed_out for result in done)
+    assert max(result.duration_s for result in done) < 10
+    assert host_processes("63.1") == []

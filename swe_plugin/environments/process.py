@@ -70,11 +70,11 @@ async def run_process(
 async def _end_of(pid: int) -> None:
     """Wait for a child without a thread: there are few, and a command that queues for one would outlast its limit."""
     loop = asyncio.get_running_loop()
-    ended = loop.create_future()
+    ended = asyncio.Event()
     descriptor = os.pidfd_open(pid)
-    loop.add_reader(descriptor, lambda: ended.done() or ended.set_result(None))
+    loop.add_reader(descriptor, ended.set)
     try:
-        await ended
+        await ended.wait()
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)

@@ -21,7 +21,8 @@ endif
 endif
 endif
 
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_EXTRA)
+# On a terminal pip shows what it is doing; in a log it only says what went wrong.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check $$([ -t 1 ] || echo --quiet) $(PIP_EXTRA)
 INSTALLED := $(VENV)/.installed-$(FLAVOUR)
 DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results

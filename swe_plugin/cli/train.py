@@ -24,10 +24,12 @@ from swe_plugin.cli.report import RESOLVED, print_report
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.errors import PluginError
 
-__all__ = ["INTERRUPTED", "train", "training_command"]
+__all__ = ["INTERRUPTED", "REFUSED", "train", "training_command"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+REFUSED = 2
+"""Exit code of a run that a wrong setting ended before Ray started; its whole log is what to change."""
 LOG_FILE = "train.log"
 TRAINING = "training"
 _STOP_GRACE_S = 60.0
@@ -69,7 +71,9 @@ def train(command: Sequence[str], console: Console, *, grace_s: float = 10.0) ->
             child.end(grace_s)
             _reap_leases(console)
             lease.release()  # from here on the log is the user's
-    if code == INTERRUPTED and follower.run_dir is None:
+    if follower.run_dir is None and code in (INTERRUPTED, REFUSED):
+        if code == REFUSED:
+            console.print(log.read_text("utf-8", "replace").rstrip(), markup=False, soft_wrap=True)
         shutil.rmtree(log.parent)
         return code
     _finish(code, _keep_log(log, follower.run_dir), follower.run_dir, console)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
-from swe_plugin.errors import EnvironmentStartError
+from swe_plugin.errors import EnvironmentStartError, SwePluginError
 
 __all__ = ["STOP_TIMEOUT_S", "EnvironmentPool", "Lease", "Slots"]
 
@@ -74,7 +74,7 @@ class EnvironmentPool:
             raise ValueError(f"purpose={purpose!r}: must be one of {', '.join(self._use)}")
         asked = time.perf_counter()
         async with self._use[purpose]:
-            environment = self._factory(spec)
+            environment = self._made(spec)
             try:
                 async with self._start:
                     began = time.perf_counter()
@@ -87,6 +87,14 @@ class EnvironmentPool:
             finally:
                 await _to_the_end(environment.stop())
 
+    def _made(self, spec: EnvironmentSpec) -> Environment:
+        try:
+            return self._factory(spec)
+        except SwePluginError:
+            raise
+        except Exception as error:
+            raise _bug_of(self._factory, spec, error) from error
+
     @staticmethod
     async def _start_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
         limit = spec.limits.start_timeout_s
@@ -95,6 +103,16 @@ class EnvironmentPool:
                 await environment.start()
         except TimeoutError as error:
             raise EnvironmentStartError(f"{spec.label}: not ready after {limit:g} s") from error
+        except SwePluginError:
+            raise
+        except Exception as error:
+            raise _bug_of(type(environment), spec, error) from error
+
+
+def _bug_of(backend: object, spec: EnvironmentSpec, error: Exception) -> EnvironmentStartError:
+    """An error that no backend means to raise says whose it is: a message like ``'name'`` alone tells nobody."""
+    name = f"{getattr(backend, '__module__', '')}:{getattr(backend, '__qualname__', backend)}"
+    return EnvironmentStartError(f"{spec.label}: backend {name} raised {type(error).__name__}: {error}")
 
 
 async def _to_the_end(stop: Coroutine[Any, Any, None]) -> None:

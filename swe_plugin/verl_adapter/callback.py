@@ -26,16 +26,11 @@ from swe_plugin.errors import SwePluginError
 from swe_plugin.trajectories.store import remove_partial
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import require
-from swe_plugin.verl_adapter.command_line import EXIT_BAD_CONFIGURATION
+from swe_plugin.verl_adapter.command_line import EXIT_BAD_CONFIGURATION, MULTIRUN_REFUSED
 from swe_plugin.verl_adapter.ray_session import RaySession
 from swe_plugin.verl_adapter.run_directory import claim, metrics_file
 
 __all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
-
-_MULTIRUN = """\
-swe-plugin: --multirun: one process trains once; let your shell start one after another:
-  for seed in 1 2 3; do python -m verl.trainer.main_ppo +plugin=swe swe.demo.seed=$seed; done
-"""
 
 
 class SweCallback(Callback):  # type: ignore[misc]
@@ -59,7 +54,7 @@ class SweCallback(Callback):  # type: ignore[misc]
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         """Refuse: Hydra would run all jobs in this process, on one Ray session, and call no `on_run_start`."""
-        sys.stderr.write(_MULTIRUN)
+        sys.stderr.write(MULTIRUN_REFUSED)
         raise SystemExit(EXIT_BAD_CONFIGURATION)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:

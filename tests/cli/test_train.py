@@ -77,6 +77,16 @@ def test_a_failing_command_shows_why_and_passes_its_exit_code_on(tmp_path):
     assert f"log: {log}" in output
 
 
+def test_a_refused_run_shows_what_was_said_once_and_keeps_no_log(tmp_path):
+    process = start(
+        "import sys; sys.exit(print('swe-plugin: swe.demo.seed=x: say a number', file=sys.stderr) or 2)", tmp_path
+    )
+    shown = process.communicate(timeout=60)[0]
+    assert process.returncode == 2
+    assert shown.splitlines()[1:] == ["swe-plugin: swe.demo.seed=x: say a number"]
+    assert not list(tmp_path.rglob("train.log"))
+
+
 def test_descendants_that_outlive_the_command_are_ended(tmp_path):
     pids = tmp_path / "pids"
     process = start(ORPHANS.format(pids=str(pids), then=""), tmp_path)

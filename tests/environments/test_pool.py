@@ -156,3 +156,22 @@ async def test_an_unknown_purpose_is_refused():
     with pytest.raises(ValueError, match="running, grading"):
         async with EnvironmentPool(Factory(), Slots()).lease(SPEC, purpose="fun"):
             pytest.fail("not reached")
+
+
+class Buggy(DummyEnvironment):
+    async def start(self):
+        raise KeyError("name")
+
+
+async def test_a_backends_bug_says_whose_it_is():
+    pool = EnvironmentPool(Buggy, Slots())
+    with pytest.raises(EnvironmentStartError, match=r"pool: backend .*test_pool:Buggy raised KeyError: 'name'"):
+        async with pool.lease(SPEC):
+            pass
+
+    def factory(spec):
+        raise AttributeError("no such option")
+
+    with pytest.raises(EnvironmentStartError, match=r"backend .*factory raised AttributeError: no such option"):
+        async with EnvironmentPool(factory, Slots()).lease(SPEC):
+            pass

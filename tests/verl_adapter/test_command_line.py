@@ -1,6 +1,7 @@
 """`+plugin=swe` behaves as Hydra users expect, on verl's own main; what is ours explains every mistake in one line."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -104,9 +105,28 @@ def test_what_is_not_ours_is_left_to_hydra():
     assert "Key 'no_such_key' is not in struct" in done.stderr
 
 
-@pytest.mark.parametrize("asked", [["-m"], ["hydra.mode=MULTIRUN"]])
-def test_multirun_is_refused_with_what_to_do_instead(asked, tmp_path):
-    done = main_ppo(*asked, "+plugin=swe", "trainer.total_epochs=1,2", cwd=tmp_path)
+@pytest.mark.parametrize("option", ["--config-dir {}", "--config-dir={}", "-cd {}"])
+@pytest.mark.parametrize(("file", "words"), [("plugin/mine", "+plugin=mine"), ("mine", "--config-name mine")])
+def test_a_users_file_that_is_no_yaml_is_named_with_its_line(tmp_path, option, file, words):
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / f"{file}.yaml").write_text(
+        "defaults: [/plugin/swe/demo_grpo, _self_]\nswe: {scaffold: {max_turns: 5}\n"
+    )
+    place = re.escape(f"{tmp_path}/{file}.yaml:3:1: no valid YAML: ")
+    with pytest.raises(ConfigError, match=place):
+        check_words([*option.format(tmp_path).split(), *words.split()])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "+plugin=swe", "trainer.total_epochs=1,2"],
+        ["+plugin=swe", "-m", "trainer.total_epochs=1,2"],  # argparse would call the last word unknown
+        ["hydra.mode=MULTIRUN", "+plugin=swe", "trainer.total_epochs=1,2"],
+    ],
+)
+def test_multirun_is_refused_with_what_to_do_instead(words, tmp_path):
+    done = main_ppo(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert "swe-plugin: --multirun: one process trains once; let your shell start one after another" in done.stderr
     assert not list(tmp_path.iterdir())

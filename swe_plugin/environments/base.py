@@ -9,16 +9,35 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from swe_plugin.types import ExecResult, Image
 
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
 
-__all__ = ["Environment", "EnvironmentLimits", "EnvironmentSpec"]
+__all__ = ["Capability", "Environment", "EnvironmentLimits", "EnvironmentSpec"]
+
+
+class Capability(StrEnum):
+    """What a backend may honestly lack. Everything else of the contract is not optional."""
+
+    PROCESSES = "processes"
+    """Commands are real processes under a real bash."""
+    IMAGES = "images"
+    """`EnvironmentSpec.image` decides about the file system, and one that cannot be had is a failed start."""
+    FILE_METADATA = "file_metadata"
+    """Permission bits, symlinks and empty directories survive `write_file`, `upload` and `download`."""
+    NETWORK_NONE = "network_none"
+    """``network: none`` leaves nothing but a loopback of its own."""
+    MEMORY_LIMIT = "memory_limit"
+    PIDS_LIMIT = "pids_limit"
+    CPU_LIMIT = "cpu_limit"
+    DISK_LIMIT = "disk_limit"
+    OUTPUT_LIMIT = "output_limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +79,13 @@ class Environment(abc.ABC):
 
     Usable as ``async with``. All methods may be cancelled at any await; after a cancelled `exec` or
     `shell` the command's processes are dead. One caller at a time may use `shell`; `exec` is reentrant.
+
+    Attributes:
+        lacks: what this backend cannot do, with the reason in one line; the conformance suite repeats it.
+        spec: what it was made from.
     """
 
+    lacks: ClassVar[Mapping[Capability, str]] = {}
     spec: EnvironmentSpec
 
     @classmethod

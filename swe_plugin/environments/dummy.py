@@ -21,8 +21,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
-from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.environments.base import Capability, Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import ExecResult
 
@@ -64,6 +65,12 @@ class DummyEnvironment(Environment):
         started, stopped: what was called.
     """
 
+    lacks: ClassVar[Mapping[Capability, str]] = {
+        **dict.fromkeys(Capability, "nothing runs: commands are answered in memory"),
+        Capability.IMAGES: "files are `image.files`, whatever the base is",
+        Capability.FILE_METADATA: "files are a dict of bytes",
+    }
+
     def __init__(
         self, spec: EnvironmentSpec, *, handler: Handler | None = None, behaviour: DummyBehaviour | None = None
     ) -> None:
@@ -73,7 +80,8 @@ class DummyEnvironment(Environment):
         self.commands: list[str] = []
         self.started = self.stopped = False
         self._handler = handler or spec.options.get("handler")
-        self._dead = False
+        self._over = asyncio.Event()
+        """Stopped or dead: running commands end."""
 
     async def start(self) -> None:
         """Fill `files`, or fail as told.
@@ -94,13 +102,14 @@ class DummyEnvironment(Environment):
     async def stop(self) -> None:
         """Forget everything."""
         self.stopped = True
+        self._over.set()
         self.files.clear()
         if self.behaviour.hang_stop:
             await asyncio.Event().wait()
 
     def kill(self) -> None:
         """Make it dead, as if its supervisor had been killed."""
-        self._dead = True
+        self._over.set()
 
     async def exec(
         self,
@@ -111,7 +120,13 @@ class DummyEnvironment(Environment):
         timeout_s: float = 60.0,
         stdin: bytes = b"",
     ) -> ExecResult:
-        """Answer one command; ``bash -c SCRIPT`` is answered as SCRIPT."""
+        """Answer one command; ``bash -c SCRIPT`` is answered as SCRIPT.
+
+        Raises:
+            ValueError: no program, or a NUL byte in an argument.
+        """
+        if not argv or any("\0" in word for word in argv):
+            raise ValueError(f"argv={argv!r}: needs a program, and arguments without NUL bytes")
         shells = {"bash", "sh", "/bin/bash", "/bin/sh"}
         wrapped = len(argv) == 3 and argv[0] in shells and argv[1] in {"-c", "-lc"}
         return await self._run(argv[2] if wrapped else shlex.join(argv), timeout_s)
@@ -154,7 +169,7 @@ class DummyEnvironment(Environment):
 
     async def is_alive(self) -> bool:
         """Started, not stopped, not dead."""
-        return self.started and not self.stopped and not self._dead
+        return self.started and not self._over.is_set()
 
     def diff(self) -> str:
         """Unified diff (``git diff`` form) of the work directory against ``image.files``."""
@@ -177,16 +192,18 @@ class DummyEnvironment(Environment):
             self._check_alive()
         self.commands.append(script)
         began = time.perf_counter()
+        answer, over = asyncio.ensure_future(self._answer(script)), asyncio.ensure_future(self._over.wait())
         try:
-            async with asyncio.timeout(timeout_s):
-                await asyncio.sleep(self.behaviour.command_s)
-                result = await self._answer(script)
-        except TimeoutError:
-            result = ExecResult("", exit_code=-1, timed_out=True)
-        self._check_alive()
+            await asyncio.wait([answer, over], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            self._check_alive()
+            result = answer.result() if answer.done() else ExecResult("", exit_code=-1, timed_out=True)
+        finally:
+            answer.cancel()
+            over.cancel()
         return dataclasses.replace(result, duration_s=time.perf_counter() - began)
 
     async def _answer(self, script: str) -> ExecResult:
+        await asyncio.sleep(self.behaviour.command_s)
         answer = self._handler(self, script) if self._handler else None
         if inspect.isawaitable(answer):
             answer = await answer
@@ -222,7 +239,7 @@ class DummyEnvironment(Environment):
         return str(PurePosixPath(self.spec.image.workdir) / path)
 
     def _check_alive(self) -> None:
-        if not self.started or self.stopped or self._dead:
+        if not self.started or self._over.is_set():
             raise EnvironmentUnavailable(f"{self.spec.label}: the environment is not running")
 
 
@@ -232,6 +249,8 @@ def _behaviour(options: Mapping[str, object]) -> DummyBehaviour:
 
 
 def _read_tree(source: Path) -> dict[str, bytes]:
+    if not source.exists():
+        raise FileNotFoundError(source)
     if source.is_file():
         return {"": source.read_bytes()}
     return {path.relative_to(source).as_posix(): path.read_bytes() for path in source.rglob("*") if path.is_file()}

@@ -32,21 +32,6 @@ async def test_handler_answers_before_the_built_in_commands():
     assert environment.commands == ["pytest -q", "echo hi", "nonsense"]
 
 
-async def test_missing_file():
-    async with DummyEnvironment(SPEC) as environment:
-        with pytest.raises(FileNotFoundError):
-            await environment.read_file("nope")
-
-
-async def test_trees_go_in_and_out(tmp_path):
-    (tmp_path / "in" / "sub").mkdir(parents=True)
-    (tmp_path / "in" / "sub" / "a").write_bytes(b"\0a")
-    async with DummyEnvironment(SPEC) as environment:
-        await environment.upload(tmp_path / "in", "/up")
-        await environment.download("/up", tmp_path / "out")
-    assert (tmp_path / "out" / "sub" / "a").read_bytes() == b"\0a"
-
-
 async def test_slow_command_times_out_as_a_result():
     async with DummyEnvironment(SPEC, behaviour=DummyBehaviour(command_s=5)) as environment:
         result = await environment.shell("true", timeout_s=0.01)

@@ -30,7 +30,7 @@ _OPTIONAL = """
 dd df diff diff3 dir dirname du echo ed egrep expand expr factor false fgrep file find fmt fold free gunzip gzip
 head hexdump hostname id install jq join kill less link ln logname make mkfifo mktemp more nl nohup nproc numfmt
 od paste patch pathchk pgrep pkill pr printenv printf ps ptx pwd readlink realpath rev rg sdiff seq sha1sum
-sha224sum sha256sum sha384sum sha512sum shred shuf sort split stat stdbuf stty strings sum sync tac tail tar tee
+setsid sha224sum sha256sum sha384sum sha512sum shred shuf sort split stat stdbuf stty strings sum sync tac tail tar tee
 test time timeout touch tr tree true truncate tsort tty uname unexpand uniq unlink uptime users vdir watch wc
 which who whoami xargs xxd xz xzcat yes zcat zdiff zgrep gawk mawk
 """.split()  # noqa: SIM905 - as a list it would be 130 lines

@@ -1,4 +1,4 @@
-"""The owner's end of the socket to one sandbox: requests out, answers matched by id."""
+"""The owner's end of the stream to one supervisor: requests out, answers matched by id."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, Frame, encode
@@ -23,11 +24,12 @@ class Channel:
     Args:
         sock: the owner's end; owned by the channel from now on.
         label: for error messages.
+        unwrap: takes what arrives and returns what of it is the supervisor's; for transports that wrap it.
     """
 
-    def __init__(self, sock: socket.socket, label: str) -> None:
+    def __init__(self, sock: socket.socket, label: str, *, unwrap: Callable[[bytes], bytes] = bytes) -> None:
         sock.setblocking(False)
-        self._socket, self._label = sock, label
+        self._socket, self._label, self._unwrap = sock, label, unwrap
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Frame]] = {}
         self._sending = asyncio.Lock()
@@ -45,16 +47,20 @@ class Channel:
         await self._send(encode(plan))
         return await answer
 
-    async def request(self, header: dict[str, Any], payload: bytes = b"", pass_fd: int | None = None) -> Frame:
+    def next_id(self) -> int:
+        """A fresh number for `request`, for callers that refer to a request while it runs."""
+        return next(self._ids)
+
+    async def request(self, header: dict[str, Any], payload: bytes = b"", number: int | None = None) -> Frame:
         """Send one request and wait for its answer. Cancelling waits until the sandbox has ended the command.
 
         Raises:
             EnvironmentUnavailable: the sandbox is gone.
         """
-        number = next(self._ids)
+        number = self.next_id() if number is None else number
         answer = self._expect(number)
         try:
-            await self._send(encode({**header, "id": number}, payload), pass_fd)
+            await self._send(encode({**header, "id": number}, payload))
             header, payload = await answer
         except asyncio.CancelledError:
             await self._cancel(number)
@@ -99,23 +105,15 @@ class Channel:
                 await answer
         self._answers.pop(number, None)
 
-    async def _send(self, data: bytes, pass_fd: int | None = None) -> None:
+    async def _send(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
         # Frames must not interleave, nor end in the middle when the sender is cancelled.
-        sending = asyncio.ensure_future(self._send_locked(loop, data, pass_fd))
+        sending = asyncio.ensure_future(self._send_locked(loop, data))
         await asyncio.shield(sending)
 
-    async def _send_locked(self, loop: asyncio.AbstractEventLoop, data: bytes, pass_fd: int | None) -> None:
+    async def _send_locked(self, loop: asyncio.AbstractEventLoop, data: bytes) -> None:
         async with self._sending:
             try:
-                if pass_fd is not None:
-                    while True:
-                        try:
-                            sent = socket.send_fds(self._socket, [data[:1]], [pass_fd])
-                            break
-                        except BlockingIOError:
-                            await asyncio.sleep(0.001)
-                    data = data[sent:]
                 await loop.sock_sendall(self._socket, data)
             except OSError as error:
                 raise EnvironmentUnavailable(f"{self._label}: the sandbox is gone ({error})") from error
@@ -124,7 +122,7 @@ class Channel:
         loop, decoder = asyncio.get_running_loop(), Decoder()
         try:
             while data := await loop.sock_recv(self._socket, _CHUNK):
-                for header, payload in decoder.feed(data):
+                for header, payload in decoder.feed(self._unwrap(data)):
                     answer = self._answers.get(header["id"])
                     if answer is not None and not answer.done():
                         answer.set_result((header, payload))

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.images import Layers, check_image, resolve
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.owner import ZygoteProcess, borrowed_zygote, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
 from swe_plugin.environments.sandbox.settings import check_settings
-from swe_plugin.environments.sandbox.transfer import receive_tree, send_tree
-from swe_plugin.environments.sandbox.zygote.files import FAILED
-from swe_plugin.environments.sandbox.zygote.frames import Frame
 from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.supervised import SupervisedEnvironment
 from swe_plugin.errors import ConfigError, EnvironmentStartError, EnvironmentUnavailable
-from swe_plugin.types import ExecResult, Image
+from swe_plugin.types import Image
 
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
@@ -34,28 +27,21 @@ __all__ = ["SandboxEnvironment"]
 logger = logging.getLogger(__name__)
 
 _AGENT_ID = 1000
-_GRACE_S = 15.0
-"""How much later than a command's limit the sandbox must have answered; then it counts as dead."""
-_FILE_TIMEOUT_S = 60.0
-_TREE_TIMEOUT_S = 600.0
 _STOP_TIMEOUT_S = 20.0
 _INODES_PER_MIB = 64
 _MIB = 1 << 20
 
 
-class SandboxEnvironment(Environment):
+class SandboxEnvironment(SupervisedEnvironment):
     """One sandbox; see docs/sandbox.md for what it isolates and how.
 
     ``spec.options``: ``mode`` (``auto``, ``root`` or ``user``) and ``open_files``.
     """
 
     def __init__(self, spec: EnvironmentSpec) -> None:
-        self.spec = spec
-        self._channel: Channel | None = None
+        super().__init__(spec)
         self._zygote: ZygoteProcess | None = None
         self._number = 0
-        self._shell = asyncio.Lock()
-        self._used = False
 
     @classmethod
     def check(cls, config: EnvironmentConfig) -> str:
@@ -73,22 +59,7 @@ class SandboxEnvironment(Environment):
         """See `Environment.check_image`."""
         check_image(image)
 
-    async def start(self) -> None:
-        """Build the sandbox and start its bash."""
-        if self._used:
-            raise self._start_error("an environment is started once")
-        self._used = True
-        try:
-            async with asyncio.timeout(self.spec.limits.start_timeout_s):
-                await self._start()
-        except TimeoutError:
-            await self.stop()
-            raise self._start_error(f"not ready after {self.spec.limits.start_timeout_s:g} s") from None
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def _start(self) -> None:
+    async def _launch(self) -> None:
         mode, layers, zygote = await asyncio.to_thread(self._prepare)
         self._zygote, self._number = zygote, zygote.next_number()
         plan = self._plan(mode, [str(path) for path in layers.directories])
@@ -151,136 +122,3 @@ class SandboxEnvironment(Environment):
                     logger.error("%s: not gone after %g s; left to the reaper", self.spec.label, _STOP_TIMEOUT_S)
         finally:
             channel.close()
-
-    async def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
-        stdin: bytes = b"",
-    ) -> ExecResult:
-        """Run one command as a child of the supervisor, confined like the session.
-
-        Raises:
-            ValueError: no program, or a NUL byte in an argument.
-        """
-        if not argv or any("\0" in word for word in argv):
-            raise ValueError(f"argv={argv!r}: needs a program, and arguments without NUL bytes")
-        request = {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout_s": timeout_s}
-        return _result(await self._request(request, timeout_s, stdin))
-
-    async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
-        """Run a script in the session. A bash that was ended is replaced, in the last working directory."""
-        async with self._shell:
-            return _result(await self._request({"op": "shell", "script": script, "timeout_s": timeout_s}, timeout_s))
-
-    async def read_file(self, path: str) -> bytes:
-        """Content of a file of at most 64 MiB, as the agent may read it."""
-        header, payload = await self._file("read", path)
-        return payload[: header["n_stdout"]]
-
-    async def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
-        """Write a file as the agent would: it belongs to it and counts against its limits."""
-        await self._file("write", path, content, mode=mode)
-
-    async def upload(self, source: Path, target: str) -> None:
-        """Copy a local file or tree in. Owners become the agent."""
-        await self._transfer("unpack", target, lambda end: send_tree(source, target, end))
-
-    async def download(self, source: str, target: Path) -> None:
-        """Copy a file or tree out.
-
-        Raises:
-            PermissionError: an entry would escape `target`.
-        """
-        await self._transfer("pack", source, lambda end: receive_tree(end, target))
-
-    async def is_alive(self) -> bool:
-        """Whether the supervisor answers within five seconds."""
-        try:
-            async with asyncio.timeout(5.0):
-                await self._open_channel().request({"op": "ping"})
-        except (EnvironmentUnavailable, TimeoutError):
-            return False
-        return True
-
-    async def _file(self, kind: str, path: str, content: bytes = b"", mode: int = 0) -> Frame:
-        request = {
-            "op": "file",
-            "kind": kind,
-            "path": path,
-            "mode": mode,
-            "stream": False,
-            "timeout_s": _FILE_TIMEOUT_S,
-        }
-        return _checked(await self._request(request, _FILE_TIMEOUT_S, content), path)
-
-    async def _transfer(self, kind: str, path: str, local: Callable[[socket.socket], None]) -> None:
-        """Connect a file operation inside with a thread here; ends both, whichever fails."""
-        request = {"op": "file", "kind": kind, "path": path, "mode": 0, "stream": True, "timeout_s": _TREE_TIMEOUT_S}
-        ours, theirs = socket.socketpair()
-        worker = asyncio.ensure_future(asyncio.to_thread(local, ours))
-        try:
-            try:
-                frame = await self._request(request, _TREE_TIMEOUT_S, pass_fd=theirs)
-            finally:
-                theirs.close()
-            await asyncio.wait([worker])
-        finally:
-            with contextlib.suppress(OSError):
-                ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
-            await asyncio.wait([worker])
-            ours.close()
-            error = worker.exception()
-        if error is not None and not isinstance(error, ConnectionError):
-            raise error
-        _checked(frame, path)  # says more than the broken connection that followed
-        if error is not None:
-            raise error
-
-    async def _request(
-        self, header: dict[str, Any], timeout_s: float, payload: bytes = b"", pass_fd: socket.socket | None = None
-    ) -> Frame:
-        channel = self._open_channel()
-        try:
-            async with asyncio.timeout(timeout_s + _GRACE_S):
-                return await channel.request(header, payload, pass_fd.fileno() if pass_fd else None)
-        except TimeoutError:
-            await self.stop()
-            raise EnvironmentUnavailable(f"{self.spec.label}: no answer {_GRACE_S:g} s after the time limit") from None
-
-    def _open_channel(self) -> Channel:
-        if self._channel is None:
-            raise EnvironmentUnavailable(f"{self.spec.label}: the environment is not running")
-        return self._channel
-
-    def _start_error(self, reason: str) -> EnvironmentStartError:
-        return EnvironmentStartError(f"{self.spec.label or 'sandbox'}: {reason}")
-
-
-def _result(frame: Frame) -> ExecResult:
-    header, payload = frame
-    cut = header["n_stdout"]
-    return ExecResult(
-        stdout=payload[:cut].decode(errors="replace"),
-        stderr=payload[cut:].decode(errors="replace"),
-        exit_code=header["exit_code"],
-        duration_s=header["duration_s"],
-        timed_out=header["timed_out"],
-        truncated=header["truncated"],
-    )
-
-
-def _checked(frame: Frame, path: str) -> Frame:
-    """Raise the error that a file operation reported."""
-    header, payload = frame
-    if header["exit_code"] == 0:
-        return frame
-    text = payload[header["n_stdout"] :].decode(errors="replace")
-    if header["exit_code"] == FAILED:
-        report = json.loads(text)
-        raise OSError(report["errno"], report["text"], path)
-    reason = "time-out" if header["timed_out"] else text or f"ended with {header['exit_code']}"
-    raise OSError(errno.EIO, reason, path)

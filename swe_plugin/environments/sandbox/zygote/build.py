@@ -7,18 +7,20 @@ import os
 import resource
 import socket
 import sys
+from functools import partial
 
 from swe_plugin.environments.sandbox.zygote import cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.jobs import ignore_signals
+from swe_plugin.environments.sandbox.zygote.link import OwnerLink
 from swe_plugin.environments.sandbox.zygote.mounts import enter_root
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
 from swe_plugin.environments.sandbox.zygote.supervisor import Supervisor
 from swe_plugin.environments.sandbox.zygote.trial import run_trial
 
-__all__ = ["first_namespaces", "receive_plan", "run_sandbox"]
+__all__ = ["check_image", "error_text", "first_namespaces", "receive_plan", "run_sandbox"]
 
 _CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE = 0, 5, 6, 7, 19
 _KEEP = sum(1 << cap for cap in (_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID, _CAP_SYS_PTRACE))
@@ -70,21 +72,21 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
         sys_.sethostname("sandbox")
         if plan.network == "none":
             sys_.loopback_up()
-        _check_image(plan)
+        check_image(plan)
         _harden(plan)
         if plan.trial:
             run_trial(plan, cgroup_fds)
             channel.sendall(encode({"id": 0}))
             return
-        supervisor = Supervisor(channel, plan, cgroup_fds)
+        supervisor = Supervisor(partial(OwnerLink, channel.fileno(), os.dup(channel.fileno())), plan, cgroup_fds)
     except (OSError, ValueError) as error:
         with contextlib.suppress(OSError):
-            channel.sendall(encode({"id": 0, "error": _text(error)}))
+            channel.sendall(encode({"id": 0, "error": error_text(error)}))
         return
     supervisor.run(0)
 
 
-def _text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The message without the error number; calls of ours already name themselves."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
@@ -97,7 +99,12 @@ def _map_ids(plan: Plan, uid: int, gid: int) -> None:
     _write("/proc/self/gid_map", f"{plan.gid} {gid} 1")
 
 
-def _check_image(plan: Plan) -> None:
+def check_image(plan: Plan) -> None:
+    """Look for the work directory and make the home directory.
+
+    Raises:
+        ValueError: the image has no such work directory.
+    """
     if not os.path.isdir(plan.workdir):
         raise ValueError(f"the image has no directory {plan.workdir} (image.workdir)")
     home = plan.env.get("HOME", "")
@@ -128,10 +135,10 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def receive_plan(channel: socket.socket) -> Plan | None:
-    """The first frame of a channel; None if the owner is gone."""
+def receive_plan(reader: int) -> Plan | None:
+    """The first frame of a stream; None if the owner is gone."""
     decoder = Decoder()
-    while data := channel.recv(1 << 16):
+    while data := os.read(reader, 1 << 16):
         for header, _ in decoder.feed(data):
             return Plan(**header)
     return None

@@ -26,12 +26,14 @@ class Job:
         request: id of the request that it answers.
         pid: of the child, which is a subreaper: everything it starts stays below it.
         inputs, outputs: the supervisor's non-blocking ends of its pipes.
+        operation: kind of a file operation, empty for a command.
         deadline: monotonic time after which it is killed.
     """
 
     def __init__(self, request: int, stdin: bytes, limit: int, timeout_s: float) -> None:
         self.request = request
         self.pid = 0
+        self.operation = ""
         self.began = time.monotonic()
         self.deadline = self.began + timeout_s
         self.input_fd = -1

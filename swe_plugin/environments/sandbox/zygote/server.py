@@ -108,7 +108,7 @@ class _Zygote:
             signal.set_wakeup_fd(-1)
             os.closerange(3, fd)
             os.closerange(fd + 1, 1 << 16)
-            if plan := build.receive_plan(channel):
+            if plan := build.receive_plan(channel.fileno()):
                 build.run_sandbox(channel, plan, *ids)
         except BaseException as error:
             _report(error)

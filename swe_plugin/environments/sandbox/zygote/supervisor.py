@@ -6,7 +6,6 @@ import contextlib
 import os
 import selectors
 import signal
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,9 +13,10 @@ from typing import Any
 
 from swe_plugin.environments.sandbox.zygote import confine, files
 from swe_plugin.environments.sandbox.zygote.jobs import Job, drain, read_some, spawn
-from swe_plugin.environments.sandbox.zygote.link import OwnerGone, OwnerLink
+from swe_plugin.environments.sandbox.zygote.link import Connect, OwnerGone
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.sandbox.zygote.session import ARGV, SETUP, STATUS_FD, Session
+from swe_plugin.environments.sandbox.zygote.streams import Streams
 from swe_plugin.environments.sandbox.zygote.watchdog import Watchdog
 
 __all__ = ["Supervisor"]
@@ -29,15 +29,16 @@ class Supervisor:
     """An event loop over the owner's socket, the pipes of jobs, and the session.
 
     Args:
-        channel: socket to the owner, a stream of frames.
+        connect: makes the link to the owner from the selector and what to call with each request.
         plan: the sandbox.
         cgroup_fds: open ``cgroup.procs`` files of the agent's cgroups.
     """
 
-    def __init__(self, channel: socket.socket, plan: Plan, cgroup_fds: list[int]) -> None:
+    def __init__(self, connect: Connect, plan: Plan, cgroup_fds: list[int]) -> None:
         self._plan, self._cgroup_fds = plan, cgroup_fds
         self._selector = selectors.DefaultSelector()
-        self._owner = OwnerLink(channel, self._selector, self._on_request)
+        self._owner = connect(self._selector, self._on_request)
+        self._streams = Streams(self._selector, self._owner.send)
         self._jobs: dict[int, Job] = {}
         self._session = Session(plan.output_bytes)
         self._session.cwd = plan.workdir
@@ -49,6 +50,8 @@ class Supervisor:
             "exec": self._exec,
             "file": self._file,
             "ping": self._ping,
+            "pull": self._streams.pull,
+            "push": self._streams.push,
             "shell": self._shell,
         }
 
@@ -82,6 +85,7 @@ class Supervisor:
 
     def _cancel(self, header: dict[str, Any], _: bytes) -> None:
         target = header["target"]
+        self._streams.close(target)
         if self._session.request == target:
             self._session.give_up(timed_out=False)
         self._waiting = deque(item for item in self._waiting if item[0] != target)
@@ -117,8 +121,9 @@ class Supervisor:
             os.chdir(self._plan.workdir)
             files.run(header["kind"], header["path"], header["mode"])
 
-        stream = self._owner.passed.popleft() if header["stream"] else -1
+        stream = self._streams.open(header["id"]) if header["stream"] else -1
         job = Job(header["id"], content, files.READ_LIMIT * 2, header["timeout_s"])
+        job.operation = header["kind"]
         self._start_job(job, child, stream)
 
     # Jobs
@@ -133,6 +138,7 @@ class Supervisor:
             job.pid = spawn(lambda: self._child(ends, child))
         except OSError as error:
             job.stderr.add(f"cannot start a process: {error.strerror}\n".encode())
+            self._streams.close(job.request)
             self._owner.send(*job.result(126 << 8))
             for fd in (out_r, err_r, in_w):
                 os.close(fd)
@@ -186,6 +192,8 @@ class Supervisor:
             self._close(fd)
         del self._jobs[job.pid]
         header, payload = job.result(status)
+        if header["exit_code"] or job.operation != "pack":  # else the owner has not pulled everything yet
+            self._streams.close(job.request)
         self._owner.send(header, payload)
 
     # The session

@@ -1,0 +1,231 @@
+"""`SupervisedEnvironment`: what backends share whose environments have our supervisor as PID 1.
+
+They differ in how an environment is made and removed; commands, files and trees are requests to the supervisor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.environments.sandbox.channel import Channel
+from swe_plugin.environments.sandbox.transfer import receive_tree, send_tree
+from swe_plugin.environments.sandbox.zygote.files import FAILED
+from swe_plugin.environments.sandbox.zygote.frames import Frame
+from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.types import ExecResult
+
+__all__ = ["SupervisedEnvironment"]
+
+_GRACE_S = 15.0
+"""How much later than a command's limit the supervisor must have answered; then it counts as dead."""
+_FILE_TIMEOUT_S = 60.0
+_TREE_TIMEOUT_S = 600.0
+_CHUNK = 1 << 18
+
+
+class SupervisedEnvironment(Environment):
+    """Subclasses implement `_launch`, which sets `_channel`, and `stop`, which takes it away."""
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self.spec = spec
+        self._channel: Channel | None = None
+        self._shell = asyncio.Lock()
+        self._used = False
+
+    async def start(self) -> None:
+        """Make the environment and start its bash."""
+        if self._used:
+            raise self._start_error("an environment is started once")
+        self._used = True
+        try:
+            async with asyncio.timeout(self.spec.limits.start_timeout_s):
+                await self._launch()
+        except TimeoutError:
+            await self.stop()
+            raise self._start_error(f"not ready after {self.spec.limits.start_timeout_s:g} s") from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _launch(self) -> None:
+        raise NotImplementedError
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        """Run one command as a child of the supervisor, confined like the session.
+
+        Raises:
+            ValueError: no program, or a NUL byte in an argument.
+        """
+        if not argv or any("\0" in word for word in argv):
+            raise ValueError(f"argv={argv!r}: needs a program, and arguments without NUL bytes")
+        request = {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout_s": timeout_s}
+        return _result(await self._request(request, timeout_s, stdin))
+
+    async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
+        """Run a script in the session. A bash that was ended is replaced, in the last working directory."""
+        async with self._shell:
+            return _result(await self._request({"op": "shell", "script": script, "timeout_s": timeout_s}, timeout_s))
+
+    async def read_file(self, path: str) -> bytes:
+        """Content of a file of at most 64 MiB, as the agent may read it."""
+        header, payload = await self._file("read", path)
+        return payload[: header["n_stdout"]]
+
+    async def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
+        """Write a file as the agent would: it belongs to it and counts against its limits."""
+        await self._file("write", path, content, mode=mode)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """Copy a local file or tree in. Owners become the agent."""
+        await self._transfer("unpack", target, self._push, lambda end: send_tree(source, target, end))
+
+    async def download(self, source: str, target: Path) -> None:
+        """Copy a file or tree out.
+
+        Raises:
+            PermissionError: an entry would escape `target`.
+        """
+        await self._transfer("pack", source, self._pull, lambda end: receive_tree(end, target))
+
+    async def is_alive(self) -> bool:
+        """Whether the supervisor answers within five seconds."""
+        try:
+            async with asyncio.timeout(5.0):
+                await self._open_channel().request({"op": "ping"})
+        except (EnvironmentUnavailable, TimeoutError):
+            return False
+        return True
+
+    async def _file(self, kind: str, path: str, content: bytes = b"", mode: int = 0) -> Frame:
+        request = _file_request(kind, path, mode, _FILE_TIMEOUT_S)
+        return _checked(await self._request(request, _FILE_TIMEOUT_S, content), path)
+
+    async def _transfer(
+        self,
+        kind: str,
+        path: str,
+        pump: Callable[[int, socket.socket], Coroutine[Any, Any, None]],
+        local: Callable[[socket.socket], None],
+    ) -> None:
+        """Connect a file operation inside with a thread here; ends both, whichever fails."""
+        self._open_channel()
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        worker = asyncio.ensure_future(asyncio.to_thread(local, ours))
+        remote = asyncio.ensure_future(self._operate(kind, path, pump, theirs))
+        try:
+            await asyncio.wait([worker, remote], return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            if not remote.done():
+                remote.cancel()
+                await asyncio.wait([remote])
+            with contextlib.suppress(OSError):
+                ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
+            await asyncio.wait([worker])
+            ours.close()
+            theirs.close()
+            here, there = worker.exception(), None if remote.cancelled() else remote.exception()
+        if here is not None and not isinstance(here, ConnectionError):
+            raise here
+        if there or here:  # the other side says more than the broken connection that followed
+            raise there or here or AssertionError
+
+    async def _operate(
+        self,
+        kind: str,
+        path: str,
+        pump: Callable[[int, socket.socket], Coroutine[Any, Any, None]],
+        end: socket.socket,
+    ) -> None:
+        """One tree operation inside, its bytes pumped between it and `end`."""
+        number = self._open_channel().next_id()
+        request = {**_file_request(kind, path, 0, _TREE_TIMEOUT_S), "stream": True}
+        operation = asyncio.ensure_future(self._request(request, _TREE_TIMEOUT_S, number=number))
+        await asyncio.sleep(0)  # lets the operation's frame go first: a pull of what does not exist yet is the end
+        try:
+            await pump(number, end)
+            _checked(await operation, path)
+        finally:
+            operation.cancel()
+            await asyncio.wait([operation])
+            if not operation.cancelled():
+                operation.exception()  # seen: the pump's own failure, if any, is what is raised
+
+    async def _push(self, operation: int, end: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            chunk = await loop.sock_recv(end, _CHUNK)
+            await self._open_channel().request({"op": "push", "target": operation}, chunk)
+            if not chunk:
+                return
+
+    async def _pull(self, operation: int, end: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while chunk := (await self._open_channel().request({"op": "pull", "target": operation}))[1]:
+            await loop.sock_sendall(end, chunk)
+        end.shutdown(socket.SHUT_WR)
+
+    async def _request(
+        self, header: dict[str, Any], timeout_s: float, payload: bytes = b"", number: int | None = None
+    ) -> Frame:
+        channel = self._open_channel()
+        try:
+            async with asyncio.timeout(timeout_s + _GRACE_S):
+                return await channel.request(header, payload, number)
+        except TimeoutError:
+            await self.stop()
+            raise EnvironmentUnavailable(f"{self.spec.label}: no answer {_GRACE_S:g} s after the time limit") from None
+
+    def _open_channel(self) -> Channel:
+        if self._channel is None:
+            raise EnvironmentUnavailable(f"{self.spec.label}: the environment is not running")
+        return self._channel
+
+    def _start_error(self, reason: str) -> EnvironmentStartError:
+        return EnvironmentStartError(f"{self.spec.label or type(self).__name__}: {reason}")
+
+
+def _file_request(kind: str, path: str, mode: int, timeout_s: float) -> dict[str, Any]:
+    return {"op": "file", "kind": kind, "path": path, "mode": mode, "stream": False, "timeout_s": timeout_s}
+
+
+def _result(frame: Frame) -> ExecResult:
+    header, payload = frame
+    cut = header["n_stdout"]
+    return ExecResult(
+        stdout=payload[:cut].decode(errors="replace"),
+        stderr=payload[cut:].decode(errors="replace"),
+        exit_code=header["exit_code"],
+        duration_s=header["duration_s"],
+        timed_out=header["timed_out"],
+        truncated=header["truncated"],
+    )
+
+
+def _checked(frame: Frame, path: str) -> Frame:
+    """Raise the error that a file operation reported."""
+    header, payload = frame
+    if header["exit_code"] == 0:
+        return frame
+    text = payload[header["n_stdout"] :].decode(errors="replace")
+    if header["exit_code"] == FAILED:
+        report = json.loads(text)
+        raise OSError(report["errno"], report["text"], path)
+    reason = "time-out" if header["timed_out"] else text or f"ended with {header['exit_code']}"
+    raise OSError(errno.EIO, reason, path)

@@ -1,6 +1,7 @@
 """A node state directory of its own for these tests; built images come from (and go to) the real store."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -68,5 +69,5 @@ async def each_mode(request):
 
 def host_processes(marker):
     """Process ids of this machine whose command line holds `marker`."""
-    out = subprocess.run(["pgrep", "-f", marker], capture_output=True, text=True, check=False).stdout
+    out = subprocess.run(["pgrep", "-f", "--", re.escape(marker)], capture_output=True, text=True, check=False).stdout
     return [int(pid) for pid in out.split() if int(pid) != os.getpid()]

@@ -112,6 +112,7 @@ def test_commands_are_written_as_the_agent_writes_them(call, script):
     assert json.loads(call(*words).stdout)["reward"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_hosted_model_is_asked_and_billed_and_its_key_is_not_recorded(call, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-test-only")
     answers = [{"content": f"```bash\n{command}\n```"} for command in ("head -3 *.py", FIX, "submit")]
@@ -268,6 +269,7 @@ def test_typed_commands_leave_stdout_to_the_object(tmp_path):
     assert (json.loads(out)["reward"], b"command> " in err) == (0.0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopping_leaves_nothing(tmp_path, number, code):
     with typing(tmp_path) as process:

@@ -214,6 +214,7 @@ print(json.dumps([sum(kept.values()), peak_kib / 1024]))
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """10,000 rows of 20 kB are 200 MB; what is remembered of each is a few words."""
     peaks = {}

@@ -1,6 +1,7 @@
 """A backend of four methods keeps the whole contract: the example plugin's, on real processes of this machine."""
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,9 @@ from .conftest import host_processes
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "pkg/data.txt": "one\ntwo\n"}
+
+NAP = f"sleep 61.{os.getpid()}"
+"""A command of this test run alone."""
 
 
 def local(**image):
@@ -102,19 +106,19 @@ async def test_trees_go_in_and_out(environment, tmp_path):
 
 async def test_a_time_out_is_a_result_and_ends_everything(environment):
     began = time.monotonic()
-    done = await environment.exec(["bash", "-c", "echo before; sleep 61.7 & sleep 61.7"], timeout_s=0.3)
+    done = await environment.exec(["bash", "-c", f"echo before; {NAP} & {NAP}"], timeout_s=0.3)
     assert (done.stdout, done.exit_code, done.timed_out) == ("before\n", -1, True)
     assert time.monotonic() - began < 10
-    assert not host_processes("sleep 61.7")
+    assert not host_processes(NAP)
 
 
 async def test_a_cancelled_command_is_dead():
-    command = asyncio.create_task(run_process(["sleep", "62.9"]))
+    command = asyncio.create_task(run_process(NAP.split()))
     await asyncio.sleep(0.2)
     command.cancel()
     with pytest.raises(asyncio.CancelledError):
         await command
-    assert not host_processes("sleep 62.9")
+    assert not host_processes(NAP)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +138,8 @@ async def test_the_middle_of_a_long_output_is_dropped():
 
 
 async def test_the_limit_of_a_command_holds_however_many_run():
-    running = [run_process(["sleep", "63.1"], timeout_s=1.0) for _ in range(128)]
+    running = [run_process(NAP.split(), timeout_s=1.0) for _ in range(128)]
     done = await asyncio.wait_for(asyncio.gather(*running), 60)
     assert all(result.timed_out for result in done)
     assert max(result.duration_s for result in done) < 10
-    assert host_processes("sleep 63.1") == []
+    assert host_processes(NAP) == []

@@ -29,6 +29,7 @@ async def verdict(patch, task=FAST, **settings):
     return await judge(environments, **settings).judge(task, patch), environments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch", [LOOP, KILLED, NOT_FOUND], ids=["loop", "killed", "not found"])
 @pytest.mark.parametrize("gold", [GOLD, ""], ids=["gold", "no gold"])
 async def test_a_patch_that_keeps_its_tests_from_ending_is_not_resolved(patch, gold):

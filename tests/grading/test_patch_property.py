@@ -46,6 +46,7 @@ def template(tmp_path_factory) -> tuple[Path, Baseline]:
     return root, asyncio.run(record())
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes)
 @example([Write("dir", b"a file now", False), Script(GIT_SCRIPTS[0])])

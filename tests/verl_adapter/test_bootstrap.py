@@ -101,6 +101,7 @@ def test_installed_and_found_by_verl():
     assert "swe_plugin.verl_adapter.vllm_cpu:register" in found["vllm.general_plugins"]
 
 
+@pytest.mark.slow
 def test_real_verl_in_a_worker_of_our_run_computes_on_the_cpu():
     done = python(
         "import verl, torch, importlib.metadata as metadata\n"

@@ -108,6 +108,7 @@ def test_qwen3_coder_memory_is_what_the_comment_says():
     assert megatron.optimizer_offload
 
 
+@pytest.mark.slow
 def test_routes_of_the_sampler_are_replayed_in_training():
     config = composed("grpo_qwen3_coder_30b_multinode").actor_rollout_ref
     assert (config.actor.megatron.router_replay.mode, config.rollout.enable_rollout_routing_replay) == ("R3", True)

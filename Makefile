@@ -28,7 +28,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-slow test-verl lint format docs bench bench-demo clean distclean
+.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs bench bench-demo clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -61,11 +61,16 @@ install: $(INSTALLED) ## make .venv and install (done by the others where needed
 train: $(INSTALLED) ## install, run the embedded demo, show the result
 	@$(BIN)/swe-plugin train $(ARGS)
 
-test: test-unit test-slow test-verl ## install, unit suite, then what imports or runs verl (minutes)
+test: test-unit test-templates test-slow test-verl ## install, unit suite, chat templates, then what imports or runs verl (minutes)
 
 test-unit: $(DEV) ## the unit suite alone
 	@mkdir -p $(RESULTS)
 	$(BIN)/python -m pytest --junitxml=$(RESULTS)/unit.xml
+
+test-templates: $(DEV) ## real chat templates (fetched once, 77 MB); UPDATE=1 rewrites docs/families.md
+	@mkdir -p $(RESULTS)
+	$(BIN)/python .ci/chat_templates.py .cache/chat_templates
+	UPDATE=$(UPDATE) $(BIN)/python -m pytest -m templates tests/tokens --junitxml=$(RESULTS)/templates.xml
 
 test-slow: $(DEV) ## command lines, mistakes, doctor, shell blocks of the docs
 	@mkdir -p $(RESULTS)

@@ -6,6 +6,7 @@ Precedence, low to high: these defaults, recipe YAML, user YAML, command line.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,9 @@ class ScaffoldConfig:
     """Time of one command."""
     observation_chars: int = 10000
     """Characters of a command's output that the model sees; the middle is cut and the cut is announced."""
+    keep_observations: int = 0
+    """Observations that the model surely sees; when twice as many have come, older ones are replaced by a note. Each
+    time opens a new token segment, whose prompt has to fit data.max_prompt_length. 0: all are kept."""
     system_prompt: str = "default"
     """Name of a bundled template, or path of a jinja file."""
     instance_prompt: str = "default"
@@ -111,7 +115,9 @@ class PolicyConfig:
     renderer: str = "chat_template"
     """Registered renderer: how messages become tokens."""
     chat_template: str = ""
-    """Path of a jinja chat template that replaces the tokenizer's; empty keeps it."""
+    """Jinja chat template that replaces the tokenizer's: path of a file, or the text itself; empty keeps it."""
+    template_date: str = ""
+    """Date (YYYY-MM-DD) for templates that print today's; empty: the day the run started, also after midnight."""
     concurrency: int = 256
     """Calls in flight per worker (vLLM servers queue what is above their limit)."""
     litellm: dict[str, Any] = field(default_factory=dict)
@@ -293,6 +299,9 @@ def _check_limits(config: SweConfig) -> None:
     }.items():
         if value < 1:
             raise ConfigError(key, value, "must be at least 1")
+    if scaffold.keep_observations < 0:
+        raise ConfigError("swe.scaffold.keep_observations", scaffold.keep_observations, "must be 0 (all) or more")
+    _check_date(config.policy.template_date)
     policies = ("ignore", "flag", "zero", "drop")
     honesty = ((f"swe.grading.honesty.{name}", text, policies) for name, text in vars(config.grading.honesty).items())
     for key, text, known in (
@@ -303,3 +312,10 @@ def _check_limits(config: SweConfig) -> None:
     ):
         if text not in known:
             raise ConfigError(key, text, f"must be one of {', '.join(known)}")
+
+
+def _check_date(text: str) -> None:
+    try:
+        datetime.date.fromisoformat(text or "2026-01-31")
+    except ValueError as error:
+        raise ConfigError("swe.policy.template_date", text, "must be a date like 2026-01-31, or empty") from error

@@ -22,6 +22,7 @@ __all__ = [
     "PatchError",
     "PluginError",
     "PolicyError",
+    "PromptTooLong",
     "RolloutCancelled",
     "SwePluginError",
     "TokenStreamError",
@@ -96,6 +97,10 @@ class TooManyFailures(InfrastructureError):
 
 class ContextOverflow(SwePluginError):
     """The next prompt does not fit the model's window: the rollout ends, its tokens stay valid."""
+
+
+class PromptTooLong(SwePluginError, ValueError):
+    """The first prompt of a rollout leaves no room for an answer. It is never cut: the limits or the data are wrong."""
 
 
 class TokenStreamError(SwePluginError, AssertionError):

@@ -52,8 +52,8 @@ def swe_register_datasets(register: Register) -> None:
 
 @hookspec
 def swe_register_renderers(register: Register) -> None:
-    """Chat renderers: classes that satisfy `tokens.renderer.Renderer`, built as
-    ``Class(tokenizer, chat_template, stop_ids=..., template_kwargs=...)``, see `ChatTemplateRenderer`."""
+    """Chat renderers: classes that satisfy `tokens.renderer.Renderer`, built as ``Class(tokenizer, chat_template,
+    stop_ids=..., template_kwargs=..., tools=...)`` when a run starts; see `tokens.renderers.build.RendererFactory`."""
 
 
 @hookspec

@@ -48,7 +48,7 @@ class StopReason(StrEnum):
     MODEL_ERROR = "model_error"
     GRADER_ERROR = "grader_error"
     SCAFFOLD_ERROR = "scaffold_error"
-    """A bug in a scaffold or plugin raised: no row, the traceback is in the record."""
+    """A bug in a scaffold or plugin raised, or the first prompt does not fit: no row, the record has the traceback."""
     DISHONEST = "dishonest"
     """Graded, and left out because ``swe.grading.honesty`` says ``drop`` for one of its signals."""
     CANCELLED = "cancelled"

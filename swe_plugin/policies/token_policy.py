@@ -12,7 +12,7 @@ from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from swe_plugin.errors import ContextOverflow, PolicyError, TokenStreamError
+from swe_plugin.errors import ContextOverflow, PolicyError, PromptTooLong, TokenStreamError
 from swe_plugin.policies.limits import TokenLimits
 from swe_plugin.tokens.journal import Journal, JournalRecord
 from swe_plugin.tokens.recorder import TokenRecorder
@@ -95,6 +95,7 @@ class TokenPolicy:
 
         Raises:
             ContextOverflow: not one more id fits; the stream is as it was.
+            PromptTooLong: not one id fits after the first prompt.
             PolicyError: every attempt failed or was aborted; the stream is as it was, but without an answer that
                 was being asked for again.
             TokenStreamError: nothing new to answer, or the server broke the contract of `Completion`.
@@ -133,6 +134,11 @@ class TokenPolicy:
                 context += piece.ids
             prompt_length = self.recorder.segments[-1].prompt_length
         if (room := self._limits.room(prompt_length, len(context))) < 1:
+            if not self.recorder.segments:
+                raise PromptTooLong(
+                    f"the first prompt has {prompt_length} ids, which leaves no room for an answer; raise "
+                    f"data.max_prompt_length, or drop such tasks: {self._limits}"
+                )
             raise ContextOverflow(f"no room after {len(context)} ids ({prompt_length} of them prompt): {self._limits}")
         return context, room
 

@@ -70,7 +70,12 @@ MATRIX: dict[StopReason, Outcome] = {
     StopReason.GRADER_ERROR: Outcome(
         Retry.GRADE, False, Row.NONE, "no verdict: grader error, or grader time-out in a healthy environment; flagged"
     ),
-    StopReason.SCAFFOLD_ERROR: Outcome(Retry.NONE, False, Row.NONE, "a bug in a scaffold or plugin raised"),
+    StopReason.SCAFFOLD_ERROR: Outcome(
+        Retry.NONE,
+        False,
+        Row.NONE,
+        "a bug in a scaffold or plugin raised, or the first prompt does not fit (it is never cut)",
+    ),
     StopReason.DISHONEST: Outcome(
         Retry.NONE, False, Row.NONE, "graded, and left out by `swe.grading.honesty` (`drop`); flagged"
     ),

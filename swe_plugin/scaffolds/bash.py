@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from swe_plugin.config import ScaffoldConfig
 from swe_plugin.errors import ContextOverflow
 from swe_plugin.scaffolds.base import Episode, Scaffold
+from swe_plugin.scaffolds.history import recent
 from swe_plugin.scaffolds.parsers import TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
 from swe_plugin.scaffolds.templates import Prompts
 from swe_plugin.types import Message, Reply, StopReason, Task, Turn
@@ -65,7 +66,8 @@ class BashScaffold(Scaffold):
     async def _ask(self, policy: Policy, episode: Episode) -> Reply:
         began = time.perf_counter()
         try:
-            reply = await policy.respond(episode.messages, tools=self._tools)
+            shown = recent(episode.messages, self._settings.keep_observations)
+            reply = await policy.respond(shown, tools=self._tools)
         finally:
             episode.generate_s += time.perf_counter() - began
         episode.messages.append(reply.message)

@@ -32,6 +32,8 @@ from swe_plugin.verl_adapter.run_directory import claim, metrics_file
 
 __all__ = ["EXIT_BAD_CONFIGURATION", "SweCallback", "prepare"]
 
+_RESOLVED = "config.yaml"
+
 
 class SweCallback(Callback):  # type: ignore[misc]
     """Checks the configuration, makes the run directory and the demo, and prints the result at the end."""
@@ -91,6 +93,7 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         run = claim(Path(section.output.dir), section.output.run, datetime.now())
         sys.stderr.write(f"swe-plugin: the run is in {run}\n")
         config.swe.output.dir, config.swe.output.run = str(run.parent), run.name
+        OmegaConf.update(config, "swe.policy.template_date", section.policy.template_date or _day(run / _RESOLVED))
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
         reap()  # what a killed run left on this node
@@ -99,7 +102,7 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         OmegaConf.resolve(config.ray_kwargs)
         if section.demo.enabled:
             _prepare_demo(config, section, run)
-    _write_resolved(config, run / "config.yaml")
+    _write_resolved(config, run / _RESOLVED)
     return run, session
 
 
@@ -127,6 +130,12 @@ def _prepare_demo(config: DictConfig, section: SweConfig, run: Path) -> None:
     }.items():
         if OmegaConf.select(config, key) is None:
             OmegaConf.update(config, key, str(path))
+
+
+def _day(earlier: Path) -> str:
+    """The day of a run for its chat template: that of its first start, where it is taken up again."""
+    started = OmegaConf.select(OmegaConf.load(earlier), "swe.policy.template_date") if earlier.is_file() else None
+    return str(started or datetime.now().date().isoformat())
 
 
 def _write_resolved(config: DictConfig, path: Path) -> None:

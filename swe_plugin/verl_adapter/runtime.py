@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swe_plugin.config import SweConfig, load_config
-from swe_plugin.errors import ConfigError
 from swe_plugin.plugins import load_plugins
 from swe_plugin.policies.limits import TokenLimits
 from swe_plugin.policies.token_policy import TokenPolicy
 from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.tokens.journal import Journal
 from swe_plugin.tokens.renderer import Renderer
+from swe_plugin.tokens.renderers.build import build_renderer
 from swe_plugin.tokens.server import Completion, TokenServer
 from swe_plugin.trajectories.journals import attempt_id, journal_path
 from swe_plugin.types import RolloutResult, Task
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from swe_plugin.rollout.worker import RolloutWorker
 
-__all__ = ["RolloutRequest", "Runtime", "build_runtime", "read_template", "share_of_node"]
+__all__ = ["RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
 
 logger = logging.getLogger(__name__)
 
@@ -173,12 +173,10 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
         max_response_tokens=rollout.response_length,
         max_turn_tokens=swe.policy.max_turn_tokens,
     )
-    make_renderer: Callable[..., Renderer] = load_plugins().load(
-        "renderers", swe.policy.renderer, "swe.policy.renderer"
-    )
-    renderer = make_renderer(
+    renderer = build_renderer(
+        swe,
+        load_plugins(),
         tokenizer,
-        read_template(swe.policy.chat_template),
         stop_ids=stop_ids,
         template_kwargs=dict(config.data.get("apply_chat_template_kwargs") or {}),
     )
@@ -193,17 +191,3 @@ def share_of_node(swe: SweConfig, *, workers: int, nodes: int) -> Any:
         slots,
         **{field.name: max(getattr(slots, field.name) // here, 1) for field in dataclasses.fields(slots)},
     )
-
-
-def read_template(path: str) -> str | None:
-    """Text of ``swe.policy.chat_template``, None if it is not set.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    if not path:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("swe.policy.chat_template", path, f"cannot be read: {error.strerror}") from error

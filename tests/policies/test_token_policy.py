@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from swe_plugin.errors import ContextOverflow, PolicyError, TokenStreamError
+from swe_plugin.errors import ContextOverflow, PolicyError, PromptTooLong, TokenStreamError
 from swe_plugin.policies import Answer, Policy, ScriptedTokenServer, TokenLimits, TokenPolicy
 from swe_plugin.tokens import audit_segments, segment_faults, training_rows
 from swe_plugin.tokens.renderers.bytes import ByteRenderer
@@ -212,7 +212,7 @@ async def test_a_context_that_fills_the_window_overflows_and_keeps_the_stream():
 
 async def test_a_prompt_longer_than_the_limit_is_an_error_not_a_left_cut():
     policy, server = make(["ls"], limits=TokenLimits(4096, max_prompt_tokens=10))
-    with pytest.raises(ContextOverflow):
+    with pytest.raises(PromptTooLong, match="max_prompt_length"):
         await talk(policy)
     assert server.calls == []
 

@@ -80,6 +80,17 @@ def test_the_run_directory_says_what_was_run(tmp_path, run_config):
     assert "hydra" not in written
 
 
+def test_a_run_keeps_the_day_of_its_first_start(run_config):
+    run, _ = callback.prepare(run_config())
+    text = (run / "config.yaml").read_text()
+    today = datetime.now().date().isoformat()
+    assert f"template_date: '{today}'" in text
+    (run / "config.yaml").write_text(text.replace(today, "2026-01-31"))  # it was started on another day
+    config = run_config(f"swe.output.run={run.name}")
+    callback.prepare(config)
+    assert config.swe.policy.template_date == "2026-01-31"
+
+
 def test_the_demo_fills_only_what_the_user_left_open(tmp_path, monkeypatch, run_config):
     from swe_plugin.verl_adapter import demo_model
 

@@ -33,9 +33,10 @@ class ChatTemplateRenderer:
         chat_template: jinja text that replaces the tokenizer's template.
         stop_ids: more ids that end a turn when sampled: the model's ``generation_config.eos_token_id``.
         template_kwargs: variables for the template, e.g. ``enable_thinking``.
+        tools: tools will be offered: check the template with them too. (Without, they are checked at their first use.)
 
     Attributes:
-        report: result of the self-check (without tools; the one with tools runs at their first use).
+        report: result of the self-check.
 
     Raises:
         ConfigError: no template, no fast tokenizer, or a template that is not append-only.
@@ -48,6 +49,7 @@ class ChatTemplateRenderer:
         *,
         stop_ids: Iterable[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
+        tools: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         self._encoder = SafeEncoder(tokenizer)
@@ -55,8 +57,10 @@ class ChatTemplateRenderer:
         self._turn_end = self._encoder.control_ids[self._template.turn_end]
         eos = getattr(tokenizer, "eos_token_id", None)
         self._stop_ids = frozenset({self._turn_end, *stop_ids, *(() if eos is None else (eos,))})
-        self._tools_checked = False
+        self._tools_checked = tools
         self.report = self.check()
+        if tools:
+            self.report = self.report.and_also(self.check(tools=True))
 
     @property
     def stop_ids(self) -> frozenset[int]:

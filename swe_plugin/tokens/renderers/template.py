@@ -8,7 +8,7 @@ from typing import Any
 
 from swe_plugin.errors import ConfigError
 
-__all__ = ["ANSWER", "QUESTION", "TOOL_NAME", "ChatMessage", "Template", "answer", "result", "user"]
+__all__ = ["ANSWER", "QUESTION", "TOOL_NAME", "ChatMessage", "Template", "answer", "call_id", "result", "user"]
 
 ChatMessage = dict[str, Any]
 """One message as templates take it: role, content, tool_calls, tool_call_id."""
@@ -17,7 +17,6 @@ ANSWER = f"zq{secrets.token_hex(8)}qz"
 """Random, so that no observation can contain it and be taken for the stand-in's answer."""
 QUESTION = "zqquestionqz"
 TOOL_NAME = "zqtoolqz"
-_CALL_ID = "call00000"
 
 
 class Template:
@@ -72,13 +71,29 @@ class Template:
         Raises:
             ConfigError: the template refuses the messages, or drops the answer.
         """
-        call = new[0]["role"] == "tool"
-        asked = answer(ANSWER, call=call, call_id=new[0].get("tool_call_id") or _CALL_ID)
-        whole = self.render([*self.stand_in[:-1], asked, *new], tools)
+        whole = self.render_after([*self.stand_in[:-1]], new, tools)
         start = whole.find(self.turn_end, whole.rfind(ANSWER) + 1)
         if ANSWER not in whole or start < 0:
             raise self.refusal("it drops an answer, or does not end it")
         return whole[start:]
+
+    def render_after(
+        self, history: Sequence[ChatMessage], new: Sequence[ChatMessage], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """Text of `history`, the stand-in's answer, and `new`.
+
+        The answer makes the calls that `new` has results of; only the first where the template takes no more.
+
+        Raises:
+            ConfigError: the template refuses the messages.
+        """
+        ids = [m.get("tool_call_id") or call_id(i) for i, m in enumerate(new) if m["role"] == "tool"]
+        try:
+            return self.render([*history, answer(ANSWER, ids), *new], tools)
+        except ConfigError:
+            if len(ids) < 2:
+                raise
+            return self.render([*history, answer(ANSWER, ids[:1]), *new], tools)
 
     def refusal(self, reason: str) -> ConfigError:
         """The error that says why this template cannot be used."""
@@ -108,16 +123,21 @@ def user(text: str) -> ChatMessage:
     return {"role": "user", "content": text}
 
 
-def result(text: str) -> ChatMessage:
-    """A tool's result."""
-    return {"role": "tool", "content": text, "tool_call_id": _CALL_ID}
+def call_id(number: int) -> str:
+    """Nine characters, which some templates insist on."""
+    return f"call{number:05}"
 
 
-def answer(text: str, *, call: bool = False, call_id: str = _CALL_ID) -> ChatMessage:
-    """An assistant's message; with `call`, it calls a tool and says `text` in the arguments too (some
-    templates drop the text beside a call)."""
+def result(text: str, number: int = 0) -> ChatMessage:
+    """A tool's result, of the answer's call of that number."""
+    return {"role": "tool", "content": text, "tool_call_id": call_id(number)}
+
+
+def answer(text: str, calls: Sequence[str] = ()) -> ChatMessage:
+    """An assistant's message that makes calls of these ids and says `text` in their arguments too (some templates drop
+    the text beside a call)."""
     message: ChatMessage = {"role": "assistant", "content": text}
-    if call:
+    if calls:
         function = {"name": TOOL_NAME, "arguments": {"q": text}}
-        message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+        message["tool_calls"] = [{"id": name, "type": "function", "function": function} for name in calls]
     return message

@@ -16,6 +16,7 @@ from swe_plugin.tokens.renderers.template import (
     ChatMessage,
     Template,
     answer,
+    call_id,
     result,
     user,
 )
@@ -45,6 +46,10 @@ class CheckReport:
     exact: bool = True
     notes: Sequence[str] = field(default_factory=tuple)
 
+    def and_also(self, other: CheckReport) -> CheckReport:
+        """Both findings in one."""
+        return CheckReport(self.exact and other.exact, tuple(dict.fromkeys([*self.notes, *other.notes])))
+
 
 def check_template(
     template: Template, encoder: SafeEncoder, encode: Callable[[str], Sequence[int]], *, tools: bool
@@ -63,7 +68,9 @@ def check_template(
     schemas: Sequence[Mapping[str, Any]] = [_TOOL] if tools else ()
     if tools and TOOL_NAME not in template.render(template.stand_in[:-1], schemas):
         raise template.refusal("it does not show the model its tools")
-    additions = [[result("one")], [result("one"), result("two")]] if tools else [[user("next")]]
+    additions = [[user("zqnextqz")]]
+    if tools:
+        additions = [[result("zqoneqz")], [result("zqoneqz"), result("zqtwoqz", 1)]]
     notes: list[str] = []
     for history in _histories(template, tools=tools):
         for addition in additions:
@@ -78,7 +85,7 @@ def _histories(template: Template, *, tools: bool) -> list[list[ChatMessage]]:
     """Conversations that wait for an answer: short, without system prompt, and with turns before."""
     start = template.stand_in[:-1]
     if tools:
-        return [start, [*start, answer("", call=True), result("done"), answer("ok"), user(QUESTION)]]
+        return [start, [*start, answer("", [call_id(0)]), result("done"), answer("ok"), user(QUESTION)]]
     histories = [start, [*start, answer("first"), user(f"{QUESTION} two"), answer("second"), user(QUESTION)]]
     try:
         template.render([user(QUESTION)])
@@ -98,8 +105,10 @@ def _try(
     """One history, one answer, one addition."""
     is_result = addition[0]["role"] == "tool"
     prompt = template.render(history, tools)
-    whole = template.render([*history, answer(ANSWER, call=is_result), *addition], tools)
+    whole = template.render_after(history, addition, tools)
     tail = template.tail(addition, tools)
+    if any(message["content"] not in tail for message in addition):
+        raise template.refusal("it writes what follows an answer before the end of that answer, or not at all")
     if not whole.endswith(tail) or TOOL_NAME in tail:
         raise template.refusal("what it adds after an answer depends on earlier turns")
     own, added = list(encode(whole)), encoder.encode(tail).ids

@@ -9,9 +9,9 @@ from typing import Any
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.preflight.finding import Finding
+from swe_plugin.tokens.renderers.build import pinned_date, read_template
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.verl_adapter.checks.settings import ROLLOUT, Settings
-from swe_plugin.verl_adapter.runtime import read_template
 
 __all__ = ["check_model"]
 
@@ -113,7 +113,8 @@ def _template(s: Settings) -> Iterator[Finding]:
 
 def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Finding]:
     """Raises ConfigError: not append-only, or without tools where the agent acts through them."""
-    variables = dict(s.get("data.apply_chat_template_kwargs") or {})
+    given_variables = s.get("data.apply_chat_template_kwargs") or {}
+    variables = {**pinned_date(s.swe.policy.template_date), **given_variables}
     if s.swe.policy.renderer != _OWN_RENDERER:
         yield Finding("chat template", True, f"is the business of renderer {s.swe.policy.renderer}")
         return

@@ -1,0 +1,244 @@
+"""What our renderer makes of real chat templates: one cell per family and kind of conversation.
+
+The templates are real, the tokenizer is ours: a small byte-level BPE that knows each template's control texts as
+control tokens, as the real one does. So a cell says what the *template* does; that ids are exact under a real
+tokenizer rests on the check that every renderer runs at its start.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF001 - control tokens of DeepSeek
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jinja2 import TemplateError
+from tokenizers import Regex, pre_tokenizers
+
+from swe_plugin.errors import ConfigError
+from swe_plugin.tokens.renderers.build import pinned_date
+from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
+from swe_plugin.types import Message, ToolCall
+
+from . import chatml
+
+TEMPLATES = Path(os.environ.get("SWE_CHAT_TEMPLATES", Path(__file__).parents[2] / ".cache" / "chat_templates"))
+"""Where `make test-templates` puts them."""
+CONTROL = re.compile(
+    r"<\|[^|<>\s'\"{}]+\|>|<｜[^｜<>\s]+｜>|<(?:start_of_turn|end_of_turn)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|"
+    r"TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|CALL_ID|ARGS|THINK)\]|\[gMASK\]|<sop>|\]~!b\[|\]~b\]|\[e~\[|<\|turn>|<turn\|>"
+)
+TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+WORDS = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*\n+|\s+"
+"""Newlines stay together whatever follows, as in the tokenizers of these models."""
+DAY = "2026-01-31"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A template file, and the special tokens that its model's tokenizer has."""
+
+    name: str
+    file: str
+    eos: str
+    bos: str = ""
+
+    @property
+    def template(self) -> str:
+        return (TEMPLATES / f"{self.file}.jinja").read_text(encoding="utf-8")
+
+    def tokenizer(self):
+        text = self.template
+        made = chatml.tokenizer(text)
+        made.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(WORDS), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+        )
+        special = sorted({*CONTROL.findall(text), self.eos, *([self.bos] if self.bos else [])})
+        made.add_special_tokens({"additional_special_tokens": special, "eos_token": self.eos})
+        if self.bos:
+            made.add_special_tokens({"bos_token": self.bos})
+        return made
+
+
+QWEN = {"eos": "<|im_end|>"}
+LLAMA = {"eos": "<|eot_id|>", "bos": "<|begin_of_text|>"}
+DEEPSEEK = {"eos": "<｜end▁of▁sentence｜>", "bos": "<｜begin▁of▁sentence｜>"}
+MISTRAL = {"eos": "</s>", "bos": "<s>"}
+FAMILIES = [
+    Family("Qwen2.5", "Qwen-Qwen2.5-7B-Instruct", **QWEN),
+    Family("Qwen3", "Qwen-Qwen3-0.6B", **QWEN),
+    Family("Qwen3-Coder", "Qwen3-Coder", **QWEN),
+    Family("Qwen3.5", "Qwen3.5-4B", **QWEN),
+    Family("QwQ", "Qwen-QwQ-32B", **QWEN),
+    Family("Hermes-3", "NousResearch-Hermes-3-Llama-3.1-8B-tool_use", eos="<|im_end|>", bos="<|begin_of_text|>"),
+    Family("SmolLM3", "HuggingFaceTB-SmolLM3-3B", **QWEN),
+    Family("Llama-3.1", "meta-llama-Llama-3.1-8B-Instruct", **LLAMA),
+    Family("Llama-3.2", "meta-llama-Llama-3.2-3B-Instruct", **LLAMA),
+    Family("Llama-3.3", "meta-llama-Llama-3.3-70B-Instruct", **LLAMA),
+    Family("Gemma-2", "google-gemma-2-2b-it", eos="<end_of_turn>", bos="<bos>"),
+    Family("Gemma-4", "google-gemma-4-31B-it", eos="<turn|>", bos="<bos>"),
+    Family("DeepSeek-V3.1", "deepseek-ai-DeepSeek-V3.1", **DEEPSEEK),
+    Family("R1-Distill-Qwen", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", **DEEPSEEK),
+    Family("R1-Distill-Llama", "deepseek-ai-DeepSeek-R1-Distill-Llama-8B", **DEEPSEEK),
+    Family("gpt-oss", "openai-gpt-oss-120b", eos="<|return|>"),
+    Family("Phi-3.5", "microsoft-Phi-3.5-mini-instruct", eos="<|endoftext|>"),
+    Family("Mistral-Nemo", "mistralai-Mistral-Nemo-Instruct-2407", **MISTRAL),
+    Family("Mistral-Small-3.2", "Mistral-Small-3.2-24B-Instruct-2506", **MISTRAL),
+    Family("Devstral-Small", "unsloth-mistral-Devstral-Small-2507", **MISTRAL),
+    Family("GLM-4.6", "GLM-4.6", eos="<|user|>"),
+    Family("MiniMax-M2", "MiniMax-M2", eos="[e~["),
+    Family("Kimi-K2", "Kimi-K2-Instruct", eos="<|im_end|>"),
+    Family("Granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", eos="<|end_of_text|>"),
+]
+
+SYSTEM, ASK = Message("system", "be brief"), Message("user", "read the file")
+NEXT = Message("user", "and now?")
+CALLS = [ToolCall("bash", {"command": "ls"}, "call00000"), ToolCall("bash", {"command": "pwd"}, "call00001")]
+RESULTS = [Message("tool", "a.py", tool_call_id="call00000"), Message("tool", "/testbed", tool_call_id="call00001")]
+BASH = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "description": "runs a script",
+        "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+    },
+}
+
+
+DONE, THOUGHT = Message("assistant", "done"), "<think>\nhm\n</think>\n\ndone"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A conversation: what comes first, one answer, what follows.
+
+    Attributes:
+        answer: as the template would be given it later, with its calls.
+        said: what the model samples, if the template does not write the answer itself.
+        cut: the turn ends without its end: as sampled, or nothing at all.
+    """
+
+    first: tuple[Message, ...] = (SYSTEM, ASK)
+    answer: Message = DONE
+    after: tuple[Message, ...] = (NEXT,)
+    said: str = "done"
+    cut: str = ""
+
+    @property
+    def tools(self) -> list[dict]:
+        return [BASH] if self.answer.tool_calls else []
+
+
+CASES = {
+    "plain": Case(),
+    "thinking": Case(answer=Message("assistant", THOUGHT), said=THOUGHT),
+    "tool calls": Case(answer=Message("assistant", "", CALLS[:1]), after=(RESULTS[0],), said=""),
+    "consecutive results": Case(answer=Message("assistant", "", CALLS), after=tuple(RESULTS), said=""),
+    "no system prompt": Case(first=(ASK,)),
+    "truncated turn": Case(cut="truncated"),
+    "empty turn": Case(answer=Message("assistant", ""), cut="empty", said=""),
+}
+
+
+class SilentlyWrong(AssertionError):
+    """The stream is not the template's, and nobody was told."""
+
+
+def cell(family: Family, case: Case) -> tuple[str, str]:
+    """``exact``, ``kept`` (the template rewrites answers, the stream keeps them, the report says so) or ``refused``,
+    and the reason.
+
+    Raises:
+        SilentlyWrong: none of them.
+    """
+    tokenizer = family.tokenizer()
+    pinned = pinned_date(DAY)
+    try:
+        renderer = ChatTemplateRenderer(tokenizer, template_kwargs=pinned, tools=bool(case.tools))
+        prompt = renderer.initial(case.first, tools=case.tools)
+    except ConfigError as error:
+        return "refused", error.fix
+
+    def whole(*messages: Message) -> list[int]:
+        raw = [_raw(message) for message in messages]
+        text = tokenizer.apply_chat_template(
+            raw, tools=case.tools or None, add_generation_prompt=True, tokenize=False, **pinned
+        )
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    if prompt != whole(*case.first):
+        raise SilentlyWrong("the first prompt is not the template's")
+    end = [renderer._turn_end]
+    try:
+        theirs = whole(*case.first, case.answer, *case.after)
+    except TemplateError:  # it takes one call per turn: both results follow that one
+        theirs = whole(*case.first, replace(case.answer, tool_calls=CALLS[:1]), *case.after)
+    sampled = tokenizer.encode(case.said, add_special_tokens=False)
+    added = _flat(renderer, case, [*sampled, *end])
+    if case.cut:
+        for partial in (sampled, []):
+            if _flat(renderer, case, partial) != end + added:
+                raise SilentlyWrong("a turn without its end is not closed like one with it")
+    if not case.said and not case.cut:  # the template writes the call: take what it says as sampled
+        sampled = theirs[len(prompt) : len(theirs) - len(added) - 1]
+    if theirs == [*prompt, *sampled, *end, *added]:
+        return "exact", ""
+    if theirs[-len(added) - 1 :] != end + added:
+        raise SilentlyWrong("what follows the answer is not what the template writes")
+    if not renderer.report.notes:
+        raise SilentlyWrong("the template changes the past without a note")
+    return "kept", renderer.report.notes[0]
+
+
+def _flat(renderer: ChatTemplateRenderer, case: Case, sampled: list[int]) -> list[int]:
+    return [i for piece in renderer.extension(case.after, sampled=sampled, tools=case.tools) for i in piece.ids]
+
+
+def _raw(message: Message) -> dict:
+    raw = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        raw["tool_calls"] = [
+            {"id": c.call_id, "type": "function", "function": {"name": c.name, "arguments": dict(c.arguments)}}
+            for c in message.tool_calls
+        ]
+    if message.tool_call_id:
+        raw["tool_call_id"] = message.tool_call_id
+    return raw
+
+
+def page(cells: Callable[[Family, str], tuple[str, str]]) -> str:
+    """docs/families.md, from a function of family and name of a case."""
+    lines, notes = [], []
+    for family in FAMILIES:
+        found = {name: cells(family, name) for name in CASES}
+        lines.append(f"| {family.name} | " + " | ".join(state for state, _ in found.values()) + " |")
+        reasons = dict.fromkeys(reason for _, reason in found.values() if reason)
+        notes += [f"- **{family.name}**: {_one_line(reason)}" for reason in reasons]
+    head = f"| family | {' | '.join(CASES)} |"
+    return "\n".join([INTRODUCTION, head, "|---" * (len(CASES) + 1) + "|", *lines, "", "## Why", "", *notes, ""])
+
+
+def _one_line(text: str) -> str:
+    text = text.removeprefix("this chat template cannot be trained turn by turn: ")
+    text = text.removesuffix("; set a template that only appends")
+    return " ".join(text.split())[:240].replace("<", "&lt;").replace("|", "&#124;")
+
+
+INTRODUCTION = """<!-- Generated by `make test-templates UPDATE=1`; do not edit. -->
+
+# Chat templates
+
+What the renderer `chat_template` makes of real chat templates, as `make test-templates` finds it. Every cell is one of
+
+- **exact**: the stream that is built turn by turn is the template's own rendering of the whole conversation;
+- **kept**: the template rewrites earlier *answers* (drops thoughts, moves a header). The stream keeps what was sampled,
+  so the model goes on seeing it; `renderer.report` says so;
+- **refused**: the run ends with the reason below, at its start, or with its first prompt where the template takes no
+  system prompt. Set `swe.policy.chat_template`, or register a renderer of your own (`swe_register_renderers`).
+
+The templates are those of the models, with a small tokenizer of our own that knows their control tokens. With the real
+tokenizer the same check runs at the start of every run. Templates that print today's date see the day the run started.
+Where a template takes one call per turn, both of two consecutive results follow that one.
+"""

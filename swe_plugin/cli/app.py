@@ -8,13 +8,26 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from swe_plugin.cli.commands import audit, clean, doctor, plugins, prepare, recipes, report, tasks, train, try_, version
+from swe_plugin.cli.commands import (
+    audit,
+    clean,
+    doctor,
+    plugins,
+    prepare,
+    recipes,
+    report,
+    tasks,
+    train,
+    try_,
+    validate,
+    version,
+)
 from swe_plugin.cli.commands.options import FAILED, PASS_ON, fail
 from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (doctor, train, report, audit, tasks, prepare, try_, recipes, plugins, clean, version)
+_COMMANDS = (doctor, train, report, audit, tasks, prepare, validate, try_, recipes, plugins, clean, version)
 """In the order of `--help`."""
 
 

@@ -76,12 +76,19 @@ class Judge:
         self._pool, self._spec = pool, spec
         self._max_attempts, self.backoff_s = max_attempts, backoff_s
 
-    async def judge(self, task: Task, patch: str, *, label: str = "") -> Verdict:
-        """Grade one patch. A failure is data: only a cancellation is raised."""
+    async def judge(self, task: Task, patch: str, *, label: str = "", run_always: bool = False) -> Verdict:
+        """Grade one patch. A failure is data: only a cancellation is raised.
+
+        Args:
+            task: whose tests judge.
+            patch: empty for the untouched tree.
+            label: for leases and logs; default the instance id.
+            run_always: run the tests even if the grader knows the verdict without them.
+        """
         began = time.perf_counter()
         failures: list[AttemptFailure] = []
         try:
-            grade = self.grader.prejudge(task, patch)
+            grade = None if run_always else self.grader.prejudge(task, patch)
             if grade is None:
                 grade = await self._grade(task, patch, label or task.instance_id, failures)
             verdict = Verdict(grade, failures, grade.flags)

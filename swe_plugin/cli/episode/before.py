@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from swe_plugin.plugins import Plugins
     from swe_plugin.types import Task
 
-__all__ = ["check_episode", "check_writable"]
+__all__ = ["check_backend", "check_episode", "check_writable"]
 
 
 def check_episode(task: Task, config: SweConfig, plugins: Plugins) -> None:
@@ -26,10 +26,19 @@ def check_episode(task: Task, config: SweConfig, plugins: Plugins) -> None:
     """
     if config.scaffold.name == "gold" and not task.gold_patch:
         raise ConfigError("task", task.instance_id, "has no gold_patch to apply: add one, or take another --policy")
+    check_backend(config, plugins, task)
+
+
+def check_backend(config: SweConfig, plugins: Plugins, task: Task | None = None) -> None:
+    """Ask the backend about its settings, and about the image of `task` if there is one. Blocking.
+
+    Raises:
+        ConfigError, EnvironmentStartError, PluginError: see `check_episode`.
+    """
     backend = plugins.load("environments", config.environment.backend, "swe.environment.backend")
-    for name, argument in (("check", config.environment), ("check_image", task.image)):
+    for name, argument in (("check", config.environment), ("check_image", task and task.image)):
         check = getattr(backend, name, None)  # both are optional
-        if check is not None:
+        if check is not None and argument is not None:
             check(argument)
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swe_plugin.cli.episode.watch import Observer, WatchedScaffold
+from swe_plugin.cli.interrupts import termination_cancels
 from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.trajectories.store import TrajectoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from swe_plugin.config import SweConfig
     from swe_plugin.plugins import Plugins
     from swe_plugin.rollout.worker import PolicyFactory
@@ -60,7 +56,7 @@ async def run_episode(
     store = _RememberingStore(run_dir)
     if worker.store is not None:
         worker.store = store
-    with _termination_cancels():
+    with termination_cancels():
         result = await worker.run(task, 0, make_policy, step=0, phase="val")
     return Tried(result, store.saved)
 
@@ -73,15 +69,3 @@ class _RememberingStore(TrajectoryStore):
     async def save(self, result: RolloutResult, *, step: int, phase: str) -> Path:
         self.saved = await super().save(result, step=step, phase=phase)
         return self.saved
-
-
-@contextmanager
-def _termination_cancels() -> Iterator[None]:
-    """SIGTERM ends the episode as Ctrl-C does."""
-    loop, current = asyncio.get_running_loop(), asyncio.current_task()
-    assert current is not None
-    loop.add_signal_handler(signal.SIGTERM, current.cancel)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)

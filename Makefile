@@ -9,6 +9,8 @@ PIP_EXTRA ?=
 FLAVOUR ?= $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU ' && echo gpu || echo cpu)
 # More words for `swe-plugin train`, e.g. ARGS="swe.demo.seed=3".
 ARGS ?=
+# Processes of the unit suite; some of its tests wait.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 SEEDS ?= 0 1 2 3 4
 # Seeds at once.
 JOBS ?= 1
@@ -65,7 +67,7 @@ test: test-unit test-templates test-slow test-verl ## install, unit suite, chat 
 
 test-unit: $(DEV) ## the unit suite alone
 	@mkdir -p $(RESULTS)
-	$(BIN)/python -m pytest --junitxml=$(RESULTS)/unit.xml
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --junitxml=$(RESULTS)/unit.xml
 
 test-templates: $(DEV) ## real chat templates (fetched once, 77 MB); UPDATE=1 rewrites docs/families.md
 	@mkdir -p $(RESULTS)

@@ -183,7 +183,10 @@ def test_a_mapping_is_a_source(prepare, tmp_path):
         (["swe-bench", "rows.jsonl", "--max-statement-tokens", "5"], "needs --tokenizer"),
         (["swe-bench", "rows.jsonl", "--tokenizer", "none"], "tokenizer.json"),
         (["none.yaml", "rows.jsonl"], "cannot be read"),
-        (["swe-bench", "hub:none/none"], "where the hub is out of reach, give files"),
+        pytest.param(
+            *(["swe-bench", "hub:none/none"], "where the hub is out of reach, give files"),
+            marks=pytest.mark.slow,  # its client asks several times
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_in_one_line(prepare, tmp_path, monkeypatch, words, says):

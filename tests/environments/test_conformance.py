@@ -21,6 +21,7 @@ class TestDummy(ConformanceSuite):
         environment.kill()
 
 
+@pytest.mark.slow  # some hundred checks per mode, many of which wait
 class Sandbox(ConformanceSuite):
     backend = SandboxEnvironment
 

@@ -11,11 +11,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 def machine() -> str:
     """Date, commit, cores and memory, in one line."""
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=PAGE.parent)
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", f":!{PAGE}")  # the page is written to
+    commit = (_git("rev-parse", "--short", "HEAD") or "unknown") + ("-dirty" if changed else "")
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
     when = datetime.now(UTC).date().isoformat()
-    return f"{when}, commit {commit.stdout.strip() or 'unknown'}, {cores} cores, {gib:.0f} GiB, {platform.machine()}"
+    return f"{when}, commit {commit}, {cores} cores, {gib:.0f} GiB, {platform.machine()}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], capture_output=True, text=True, cwd=PAGE.parent)
+    return done.stdout.strip()
 
 
 def write_section(name: str, text: str, page: Path = PAGE) -> None:

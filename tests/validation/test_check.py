@@ -94,6 +94,7 @@ async def test_one_grading_cannot_find_a_flaky_test_and_is_enough_for_the_rest(r
     assert len(watching.steps) == 2
 
 
+@pytest.mark.slow
 async def test_a_test_that_needs_another_one_is_found_by_changing_the_order(run):
     fixed, moved = await run(
         dataclasses.replace(ORDERED, instance_id="fixed", grading=_without_second()), ORDERED, orders=6
@@ -128,6 +129,7 @@ async def test_a_gold_patch_that_a_recipe_punishes_is_not_good(run):
     assert "tests_edited" in finding.detail
 
 
+@pytest.mark.slow
 async def test_what_is_done_is_not_run_again_unless_it_changed_or_gave_no_verdict(run):
     tasks = [GOOD, BAD["wrong-fix"], BAD["hangs"]]
     await run(*tasks)

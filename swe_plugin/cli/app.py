@@ -12,6 +12,7 @@ from swe_plugin.cli.commands import (
     audit,
     clean,
     doctor,
+    eval_,
     plugins,
     prepare,
     recipes,
@@ -27,7 +28,7 @@ from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (doctor, train, report, audit, tasks, prepare, validate, try_, recipes, plugins, clean, version)
+_COMMANDS = (doctor, train, report, audit, tasks, prepare, validate, try_, eval_, recipes, plugins, clean, version)
 """In the order of `--help`."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, GradingAborted
+from swe_plugin.errors import EnvironmentUnavailable, GraderError, GraderTimeout, GradingAborted, PatchError
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.cache import GradeCache
 from swe_plugin.types import AttemptFailure, Grade, Task, TestStatus
@@ -76,7 +76,9 @@ class Judge:
         self._pool, self._spec = pool, spec
         self._max_attempts, self.backoff_s = max_attempts, backoff_s
 
-    async def judge(self, task: Task, patch: str, *, label: str = "", run_always: bool = False) -> Verdict:
+    async def judge(
+        self, task: Task, patch: str, *, label: str = "", run_always: bool = False, foreign: bool = False
+    ) -> Verdict:
         """Grade one patch. A failure is data: only a cancellation is raised.
 
         Args:
@@ -84,6 +86,8 @@ class Judge:
             patch: empty for the untouched tree.
             label: for leases and logs; default the instance id.
             run_always: run the tests even if the grader knows the verdict without them.
+            foreign: the patch was made elsewhere. If it does not apply, it is not resolved (flag
+                ``patch_not_applied``); one that we extracted always applies, or something is broken.
         """
         began = time.perf_counter()
         failures: list[AttemptFailure] = []
@@ -94,6 +98,9 @@ class Judge:
             verdict = Verdict(grade, failures, grade.flags)
         except _Ungradable as error:
             verdict = Verdict(None, list(error.failures), (error.flag,))
+            if foreign and error.not_applied:
+                grade = Grade(resolved=False, flags=("patch_not_applied",), log=error.failures[-1].error)
+                verdict = Verdict(grade, [], grade.flags)
         except Exception as error:  # a bug in a third party's prejudge
             verdict = Verdict(None, [_failure(error, 1)], ("grader_error",))
         verdict.duration_s = time.perf_counter() - began
@@ -145,6 +152,7 @@ class _Ungradable(GraderError):
         super().__init__(failures[-1].error)
         self.failures = failures
         self.flag = "grader_timeout" if isinstance(last, GraderTimeout) else "grader_error"
+        self.not_applied = isinstance(last, PatchError)
 
 
 def _failure(error: Exception, attempt: int, phase: str = "grade") -> AttemptFailure:

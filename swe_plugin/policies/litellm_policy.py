@@ -76,6 +76,11 @@ class LitellmPolicy:
         )
 
     @property
+    def takes_seed(self) -> bool:
+        """Whether the provider's protocol has a seed; what a model makes of it is another matter."""
+        return "seed" in (self._litellm.get_supported_openai_params(self._arguments["model"]) or [])
+
+    @property
     def segments(self) -> Sequence[Segment]:
         """Always empty: token ids stay with the provider."""
         return ()

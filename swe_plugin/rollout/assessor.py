@@ -35,17 +35,18 @@ class Assessor:
     rewards: Rewards
     honesty: Honesty
 
-    async def assess(self, result: RolloutResult, label: str) -> None:
+    async def assess(self, result: RolloutResult, label: str, *, foreign: bool = False) -> None:
         """Set grade, flags, reward and its components of `result`, or turn it into one without a row.
 
         Args:
             result: an episode that ended; its `patch` is graded.
             label: instance and session, for leases and logs.
+            foreign: the patch was made elsewhere, see `Judge.judge`.
         """
         if unread := UNREAD.intersection(result.flags):
             result.grade = Grade(resolved=False, flags=tuple(unread))
         else:
-            verdict = await self.judge.judge(result.task, result.patch, label=label)
+            verdict = await self.judge.judge(result.task, result.patch, label=label, foreign=foreign)
             result.grade, result.timings["grade"] = verdict.grade, verdict.duration_s
             result.failures += verdict.failures
             result.flags += verdict.flags

@@ -40,6 +40,7 @@ before it started, and judged in an environment that it has never touched.
 | `patch_too_large` | more than `swe.grading.max_patch_bytes` | 0 |
 | `patch_unreadable` | the agent's work cannot be read (it left no room, or no git), that of a control can | 0 |
 | `patch_incomplete` | some file could not be read as a change and is left out | by the tests |
+| `patch_not_applied` | a patch that was made elsewhere (`swe-plugin eval --predictions`) does not apply | 0 |
 | `tests_edited` | tests or their configuration were changed; those changes are left out | by the tests |
 | `tests_aborted` | the patch keeps its tests from ending (time, memory, disk, output); a control run ended | 0 |
 | `grader_timeout` | the tests did not end in time, and a control run did not either | no row |

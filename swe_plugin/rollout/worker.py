@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError
 from swe_plugin.grading.patch import Diffable, Patch, extract_patch
@@ -105,13 +105,36 @@ class RolloutWorker:
             asyncio.CancelledError: the caller was cancelled; the environment is gone by then.
             ValueError: `phase` is neither.
         """
+        return await self._followed(self._run(task, session, policy_factory, may_retry), task, session, step, phase)
+
+    async def grade(self, task: Task, session: int, patch: str, *, step: int, phase: str) -> RolloutResult:
+        """Judge a patch that somebody else made, as if an agent had just submitted it, and record it.
+
+        No agent environment is started. A patch that does not apply is not resolved: nobody here made it, so that
+        is no failure of infrastructure.
+
+        Args:
+            task: what the patch should solve.
+            session: index of this sample in its group.
+            patch: unified diff against the task's baseline, possibly empty.
+            step, phase: as for `run`.
+
+        Returns, Raises: as `run`.
+        """
+        return await self._followed(self._judged(task, session, patch), task, session, step, phase)
+
+    async def _followed(
+        self, work: Coroutine[Any, Any, RolloutResult], task: Task, session: int, step: int, phase: str
+    ) -> RolloutResult:
+        """Wait for `work`, record its result and tell the plugins, also if it is cancelled."""
         if phase not in ("train", "val"):
+            work.close()
             raise ValueError(f"phase={phase!r}: must be train or val")
         current = asyncio.current_task()
         if current is not None:
             self._running.add(current)
         try:
-            result = await self._run(task, session, policy_factory, may_retry)
+            result = await work
             await self._record(result, step, phase)
         except asyncio.CancelledError:
             ended = RolloutResult(task, session, StopReason.CANCELLED)
@@ -147,6 +170,15 @@ class RolloutWorker:
         if outcome(result.stop).grade:
             await self.assessor.assess(result, _label(task, session))
         timings["total"] = time.perf_counter() - began
+        return result
+
+    async def _judged(self, task: Task, session: int, patch: str) -> RolloutResult:
+        began = time.perf_counter()
+        result = RolloutResult(task, session, StopReason.SUBMITTED, patch=patch)
+        if len(patch.encode(errors="surrogateescape")) > self.config.grading.max_patch_bytes:
+            result.patch, result.flags = "", ("patch_too_large",)
+        await self.assessor.assess(result, _label(task, session), foreign=True)
+        result.timings["total"] = time.perf_counter() - began
         return result
 
     async def _record(self, result: RolloutResult, step: int, phase: str) -> None:

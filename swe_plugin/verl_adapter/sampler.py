@@ -16,9 +16,9 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from swe_plugin.errors import TooManyFailures
+from swe_plugin.rollout.breaker import CircuitBreaker
 from swe_plugin.types import StopReason
 from swe_plugin.verl_adapter import watchdog
-from swe_plugin.verl_adapter.breaker import CircuitBreaker
 from swe_plugin.verl_adapter.ledger import Group, GroupLedger
 from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics
 from swe_plugin.verl_adapter.sampler_settings import SamplerSettings

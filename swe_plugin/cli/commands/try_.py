@@ -100,7 +100,7 @@ async def _try(
     check_writable(run_dir, "--out" if out else "swe.output.dir")
     check_episode(task, config, plugins)
     view = EpisodeView(console, task)
-    tried = await run_episode(task, choice.make, config, plugins, run_dir, view)
+    tried = await run_episode(task, choice.policy(None), config, plugins, run_dir, view)
     if as_json:
         print(json.dumps(summarize(tried, policy), indent=2))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import sys
 from collections.abc import Callable
@@ -34,14 +35,28 @@ POLICIES = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A scaffold to use instead of the configured one (empty: keep that), and what makes the policy of one attempt."""
+    """What `--policy` means.
+
+    Attributes:
+        scaffold: to be used instead of the configured one; empty: keep that.
+        policy: makes what makes the policy of a rollout's attempts, given a seed for sampling or None.
+        model: who answers, e.g. ``openai/gpt-5-mini`` or ``gold``.
+        seeded: the seed means something.
+    """
 
     scaffold: str
-    make: PolicyFactory
+    policy: Callable[[int | None], PolicyFactory]
+    model: str
+    seeded: bool = False
 
 
-def choose(name: str, script: Path | None, config: SweConfig, console: Console) -> Choice:
+def choose(name: str, script: Path | None, config: SweConfig, console: Console | None) -> Choice:
     """Make sense of ``--policy`` and ``--script``.
+
+    Args:
+        name, script: the words.
+        config: the whole ``swe:`` section.
+        console: where a human is prompted; None: no human is there to type.
 
     Raises:
         ConfigError: an unknown policy, or a script that is missing, wrong, or not asked for.
@@ -50,18 +65,20 @@ def choose(name: str, script: Path | None, config: SweConfig, console: Console) 
     if script is not None and name != "scripted":
         raise ConfigError("--script", str(script), f"goes with --policy scripted, not {name}")
     if name.startswith(_LITELLM):
-        return Choice("", _litellm(name.removeprefix(_LITELLM), config))
-    makers: dict[str, Callable[[], Choice]] = {
-        "gold": lambda: Choice("gold", partial(ScriptedPolicy, ())),
-        "empty": lambda: Choice("empty", partial(ScriptedPolicy, ())),
-        "scripted": lambda: Choice("", _scripted(script, config)),
-        "keyboard": lambda: Choice("", _keyboard(config, console)),
+        return _litellm(name.removeprefix(_LITELLM), config)
+    makers: dict[str, Callable[[], PolicyFactory]] = {
+        "gold": lambda: partial(ScriptedPolicy, ()),
+        "empty": lambda: partial(ScriptedPolicy, ()),
+        "scripted": lambda: _scripted(script, config),
     }
+    if console is not None:
+        makers["keyboard"] = lambda: _keyboard(config, console)
     if name not in makers:
-        near = difflib.get_close_matches(name, POLICIES, n=1)
+        near = difflib.get_close_matches(name, [*makers, _LITELLM], n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError("--policy", name, f"{hint}There are {', '.join(makers)} and {_LITELLM}<provider>/<model>")
-    return makers[name]()
+    make = makers[name]()
+    return Choice(name if name in ("gold", "empty") else "", lambda seed: make, name)
 
 
 def _scripted(script: Path | None, config: SweConfig) -> PolicyFactory:
@@ -78,9 +95,15 @@ def _keyboard(config: SweConfig, console: Console) -> PolicyFactory:
     return partial(KeyboardPolicy, console, Lines(sys.stdin), config.scaffold.action)
 
 
-def _litellm(model: str, config: SweConfig) -> PolicyFactory:
+def _litellm(model: str, config: SweConfig) -> Choice:
     from swe_plugin.policies.litellm_policy import LitellmPolicy
 
-    make = partial(LitellmPolicy, model, config.policy, {})
-    make()  # a missing key or package is said before an environment starts
-    return make
+    seeded = LitellmPolicy(model, config.policy).takes_seed  # a missing key or package is said before anything starts
+
+    def policy(seed: int | None) -> PolicyFactory:
+        settings = config.policy
+        if seeded and seed is not None:
+            settings = dataclasses.replace(settings, litellm={**settings.litellm, "seed": seed})
+        return partial(LitellmPolicy, model, settings, {})
+
+    return Choice("", policy, model, seeded)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from swe_plugin.cli.episode.watch import Observer, WatchedScaffold
 from swe_plugin.cli.interrupts import termination_cancels
 from swe_plugin.rollout.build import build_rollout_worker
-from swe_plugin.trajectories.store import TrajectoryStore
+from swe_plugin.trajectories.remembering import RememberingStore
 
 if TYPE_CHECKING:
     from swe_plugin.config import SweConfig
@@ -53,19 +53,9 @@ async def run_episode(
     plugins.require(list(config.plugins))
     worker = build_rollout_worker(config, plugins, run_dir)
     worker.scaffold = WatchedScaffold(worker.scaffold, observer)
-    store = _RememberingStore(run_dir)
+    store = RememberingStore(run_dir)
     if worker.store is not None:
         worker.store = store
     with termination_cancels():
         result = await worker.run(task, 0, make_policy, step=0, phase="val")
-    return Tried(result, store.saved)
-
-
-class _RememberingStore(TrajectoryStore):
-    """Knows where it wrote last."""
-
-    saved: Path | None = None
-
-    async def save(self, result: RolloutResult, *, step: int, phase: str) -> Path:
-        self.saved = await super().save(result, step=step, phase=phase)
-        return self.saved
+    return Tried(result, store.saved.get((task.instance_id, 0)))

@@ -3,7 +3,7 @@ import pickle
 import pytest
 
 from swe_plugin.errors import TooManyFailures
-from swe_plugin.verl_adapter.breaker import CircuitBreaker
+from swe_plugin.rollout.breaker import CircuitBreaker
 
 
 def test_it_opens_after_the_limit_and_names_the_causes():

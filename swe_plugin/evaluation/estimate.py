@@ -11,8 +11,8 @@ __all__ = ["METHOD", "Estimate", "Z", "estimate"]
 Z = 1.959963984540054
 """97.5% quantile of the normal distribution: intervals are those of 95%."""
 METHOD = (
-    "mean over tasks; 95% Wilson score interval (Wilson 1927) at the effective sample size that follows from the variance "
-    "between tasks (Korn & Graubard 1998): tasks are the clusters, samples of one task are not independent"
+    "mean over tasks; 95% Wilson score interval (Wilson 1927) at the effective sample size that the variance "
+    "between tasks gives (Korn & Graubard 1998): tasks are the clusters, samples of one task are not independent"
 )
 """How the interval is computed, for reports."""
 
@@ -35,7 +35,7 @@ class Estimate:
     samples: int
 
 
-def estimate(values: Sequence[float], samples: int) -> Estimate | None:
+def estimate(values: Sequence[float], samples: int, k: int = 1) -> Estimate | None:
     """The mean of per-task rates; None without a task.
 
     Tasks are a sample of the tasks that one might have asked, and the attempts at one task share its difficulty. So the
@@ -45,7 +45,8 @@ def estimate(values: Sequence[float], samples: int) -> Estimate | None:
 
     Args:
         values: per task, a number from 0 to 1.
-        samples: attempts behind all of them; the effective size is at most that.
+        samples: attempts behind all of them.
+        k: attempts that one draw consists of; the effective size is at most the number of draws.
     """
     m = len(values)
     if not m:
@@ -54,7 +55,7 @@ def estimate(values: Sequence[float], samples: int) -> Estimate | None:
     size = float(m)
     if m > 1 and 0 < mean < 1:
         variance = sum((value - mean) ** 2 for value in values) / (m - 1) / m
-        size = min(mean * (1 - mean) / variance, samples) if variance else size
+        size = min(mean * (1 - mean) / variance, samples / k) if variance else size
     low, high = _wilson(mean, size)
     return Estimate(mean, low, high, m, samples)
 

@@ -134,7 +134,7 @@ def _score(pairs: Sequence[tuple[Sample, SampleResult | None]], ks: Sequence[int
 
 def _pass_at(verdicts: dict[str, list[bool]], k: int) -> Estimate | None:
     enough = [found for found in verdicts.values() if len(found) >= k]
-    return estimate([pass_at_k(len(found), sum(found), k) for found in enough], sum(map(len, enough)))
+    return estimate([pass_at_k(len(found), sum(found), k) for found in enough], sum(map(len, enough)), k)
 
 
 def _score_json(score: Score) -> dict[str, Any]:

@@ -108,6 +108,8 @@ def eval_(
         done = _run(words, as_json)
     except SwePluginError as error:
         fail(error, FAILED if isinstance(error, TooManyFailures) else USAGE)
+    except KeyboardInterrupt:
+        fail("stopped before anything was started", _CODES[signal.SIGINT])
     except OSError as error:
         fail(f"cannot write: {error}", FAILED)
     if done.stopped_by is not None:

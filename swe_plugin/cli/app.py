@@ -17,6 +17,7 @@ from swe_plugin.cli.commands import (
     prepare,
     recipes,
     report,
+    synth,
     tasks,
     train,
     try_,
@@ -28,7 +29,7 @@ from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (doctor, train, report, audit, tasks, prepare, validate, try_, eval_, recipes, plugins, clean, version)
+_COMMANDS = (doctor, train, report, audit, tasks, prepare, synth, validate, try_, eval_, recipes, plugins, clean, version)
 """In the order of `--help`."""
 
 

@@ -1,0 +1,1 @@
+"""Verified tasks made from any repository that carries tests."""

@@ -29,7 +29,22 @@ from swe_plugin.errors import PluginError
 
 __all__ = ["build_app"]
 
-_COMMANDS = (doctor, train, report, audit, tasks, prepare, synth, validate, try_, eval_, recipes, plugins, clean, version)
+_COMMANDS = (
+    doctor,
+    train,
+    report,
+    audit,
+    tasks,
+    prepare,
+    synth,
+    validate,
+    try_,
+    eval_,
+    recipes,
+    plugins,
+    clean,
+    version,
+)
 """In the order of `--help`."""
 
 

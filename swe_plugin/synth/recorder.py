@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 __all__ = ["PLUGIN", "PLUGIN_FOLDER", "PLUGIN_MODULE", "RECORD_FILE", "Record"]
 
-PLUGIN_FOLDER, PLUGIN_MODULE = "/tmp/.swe_record", "swe_record"  # noqa: S108 - inside a sandbox
-RECORD_FILE = "/tmp/.swe_record.json"  # noqa: S108
-PLUGIN = f'''\
+PLUGIN_FOLDER, PLUGIN_MODULE = ".swe_record", "swe_record"
+RECORD_FILE = f"{PLUGIN_FOLDER}/record.json"
+PLUGIN = """\
 import json, os, sys, threading
 
 import pytest
 
-FAILED, CALLED, TOP = {{}}, {{}}, os.getcwd() + os.sep
+FAILED, CALLED, TOP = {}, {}, os.getcwd() + os.sep
 
 
 def pytest_runtest_logreport(report):
@@ -40,15 +40,15 @@ if os.environ.get("SWE_RECORD_CALLS"):
         sys.setprofile(None)
         threading.setprofile(None)
         for code in seen:
-            if code.co_filename.startswith(TOP):
+            if code.co_filename.startswith(TOP) and code.co_filename != __file__:
                 key = code.co_filename[len(TOP):] + ":" + str(code.co_firstlineno)
                 CALLED[key] = CALLED.get(key, 0) + 1
 
 
 def pytest_unconfigure(config):
-    with open("{RECORD_FILE}", "w") as file:
-        json.dump({{"failed": FAILED, "called": CALLED}}, file)
-'''
+    with open(os.path.join(os.path.dirname(__file__), "record.json"), "w") as file:
+        json.dump({"failed": FAILED, "called": CALLED}, file)
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from swe_plugin.errors import ConfigError
+from swe_plugin.synth.patch import unified_diff
 from swe_plugin.types import Message
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ class ModelWriter:
         Raises:
             PolicyError: the model does not answer.
         """
-        test_id, message = rng.choice(trial.messages)
+        test_id, message = rng.choice([item for item in trial.messages if item[1].strip()] or list(trial.messages))
         hint = _HINT_RULES[self._hint].format(function=bug.function, path=bug.path)
-        diff, test = _reversed(gold_patch), _test_source(project, test_id)
+        diff, test = unified_diff(bug.path, bug.source.text, bug.text), _test_source(project, test_id)
         prompt = _PROMPT.format(
             name=project.name, version=project.version, hint=hint, diff=diff, test=test, message=_shown(message)
         )
@@ -171,12 +172,6 @@ def _test_source(project: Project, test_id: str) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == wanted:
             return ast.get_source_segment(text, node) or test_id
     return test_id
-
-
-def _reversed(gold_patch: str) -> str:
-    """The change that the fix takes back, as lines of a diff."""
-    signs = {"+": "-", "-": "+"}
-    return "\n".join(signs.get(line[:1], line[:1]) + line[1:] for line in gold_patch.splitlines()[2:])
 
 
 def _shown(message: str) -> str:

@@ -96,8 +96,9 @@ class Suite:
                     await environment.write_file(str(workdir / path), text.encode())
             if gone := [str(workdir / path) for path, text in changed.items() if text is None]:
                 await environment.exec(["rm", "--", *gone])
-            await environment.write_file(f"{PLUGIN_FOLDER}/{PLUGIN_MODULE}.py", PLUGIN.encode())
-            env = {"PYTHONPATH": PLUGIN_FOLDER, "PYTEST_ADDOPTS": f"-p {PLUGIN_MODULE}"}
+            folder = str(workdir / PLUGIN_FOLDER)
+            await environment.write_file(f"{folder}/{PLUGIN_MODULE}.py", PLUGIN.encode())
+            env = {"PYTHONPATH": folder, "PYTEST_ADDOPTS": f"-p {PLUGIN_MODULE}"}
             env |= {"SWE_RECORD_CALLS": "1"} if calls else {}
             result = await environment.exec(list(self.command), env=env, timeout_s=timeout_s)
             output = f"{result.stdout}\n{result.stderr}"
@@ -106,7 +107,7 @@ class Suite:
                     raise EnvironmentUnavailable(f"{label}: the environment died")
                 return SuiteRun(duration_s=result.duration_s, timed_out=True, output=output[-2000:])
             try:
-                record = Record.read(await environment.read_file(RECORD_FILE))
+                record = Record.read(await environment.read_file(str(workdir / RECORD_FILE)))
             except FileNotFoundError:
                 record = Record()  # pytest did not come to its end
             return SuiteRun(pytest_summary(output), record, result.duration_s, False, output[-2000:])

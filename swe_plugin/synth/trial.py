@@ -65,7 +65,7 @@ async def try_bug(
         label = f"{suite.project.name}-{bug.digest}@{number}"
         done.append(await suite.run({bug.path: bug.text}, label=label, timeout_s=timeout_s))
         if (outcome := _early(done[-1], baseline, most_failing)) is not None:
-            return Trial(outcome)
+            return Trial(outcome if number == 1 else Outcome.FLAKY)
     statuses = {test_id: [run.status(test_id) for run in done] for test_id in baseline.passing}
     failing = tuple(test_id for test_id, seen in statuses.items() if all(status in _FAILING for status in seen))
     passing = tuple(test_id for test_id, seen in statuses.items() if set(seen) == {TestStatus.PASSED})

@@ -81,7 +81,7 @@ def dropped_not(node: ast.AST, scope: Scope) -> Iterator[Edit]:
 
 def flipped_flag(node: ast.AST, scope: Scope) -> Iterator[Edit]:
     """``True`` becomes ``False``, and the reverse."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool) and not isinstance(scope.parent, ast.Expr):
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool) and not isinstance(scope.parent, ast.arguments):
         yield scope.source.span(node), str(not node.value)
 
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Suite", "SuiteRun", "suite_command"]
 
-_OPTIONS = "-rA --tb=line --show-capture=no --continue-on-collection-errors -p no:cacheprovider --color=no --rootdir=. -o addopts="
+_OPTIONS = (
+    "-rA --tb=line --show-capture=no --continue-on-collection-errors -p no:cacheprovider --color=no --rootdir=. "
+    "-o addopts="
+)
 
 
 @dataclass(frozen=True, slots=True)

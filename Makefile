@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs bench bench-demo clean distclean
+.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs bench bench-demo bench-validate clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -101,6 +101,9 @@ bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)
+
+bench-validate: $(DEV) ## a hundred tasks made of packages and validated, into docs/benchmarks.md
+	$(BIN)/python tests/benchmarks/bench_validate.py
 
 clean: ## remove caches, and what a killed run left on this machine
 	@if [ -x $(BIN)/swe-plugin ]; then $(BIN)/swe-plugin clean; fi

@@ -221,7 +221,8 @@ class SweConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
     demo: DemoConfig = field(default_factory=DemoConfig)
     overlap: str = "off"
-    """`off`; `prewarm` and `async` are reserved."""
+    """`off`; `prewarm`: environments of the next batch start while this one is worked on; `async`: that, and verl
+    generates the next batch while it trains (docs/overlap.md)."""
     plugins: list[str] = field(default_factory=list)
     """Plugins this run needs: a missing or broken one stops it."""
 
@@ -308,7 +309,7 @@ def _check_limits(config: SweConfig) -> None:
         *honesty,
         ("swe.environment.network", config.environment.network, ("none", "full")),
         ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
-        ("swe.overlap", config.overlap, ("off",)),
+        ("swe.overlap", config.overlap, ("off", "prewarm", "async")),
     ):
         if text not in known:
             raise ConfigError(key, text, f"must be one of {', '.join(known)}")

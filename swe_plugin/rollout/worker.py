@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError
@@ -19,7 +20,7 @@ from swe_plugin.scaffolds.base import Episode
 from swe_plugin.types import AttemptFailure, RolloutResult, StopReason, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from swe_plugin.config import SweConfig
     from swe_plugin.environments.base import Environment, EnvironmentSpec
@@ -146,6 +147,18 @@ class RolloutWorker:
         notify(self.plugins.manager, "swe_rollout_finished", result=result)
         return result
 
+    def prewarm(self, wanted: Iterable[tuple[Task, int]]) -> None:
+        """Start the environments of rollouts that will be asked for soon, wherever that delays nobody.
+
+        Args:
+            wanted: tasks and how many rollouts of each, in the order in which they will be asked for.
+        """
+        self.pool.prewarm(
+            (self.spec(task, _label(task, session)), partial(self._set_up, task))
+            for task, sessions in wanted
+            for session in range(sessions)
+        )
+
     async def close(self) -> None:
         """Cancel what still runs and wait until its environments are gone. Idempotent."""
         tasks = [task for task in self._running if task is not asyncio.current_task()]
@@ -153,6 +166,11 @@ class RolloutWorker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.pool.close()
+
+    async def _set_up(self, task: Task, environment: Environment) -> Baseline | None:
+        """What has to be known of an environment before its agent starts."""
+        return None if isinstance(environment, Diffable) else await self.baselines.get(task, environment)
 
     async def _run(
         self, task: Task, session: int, policy_factory: PolicyFactory, may_retry: Callable[[], bool]
@@ -218,6 +236,7 @@ class _Attempt:
             async with self._worker.pool.lease(self._worker.spec(self._task, label)) as lease:
                 self._add("wait", lease.wait_s)
                 self._add("start", lease.start_s)
+                self._add("hidden", lease.hidden_s)
                 result.stop = await self._in_environment(lease.environment, policy_factory)
         except Exception as error:
             if self._phase == "start":
@@ -237,10 +256,8 @@ class _Attempt:
         return result
 
     async def _in_environment(self, environment: Environment, policy_factory: PolicyFactory) -> StopReason:
-        baseline = None
-        if not isinstance(environment, Diffable):
-            with self._timed("start"):
-                baseline = await self._worker.baselines.get(self._task, environment)
+        with self._timed("start"):
+            baseline = await self._worker._set_up(self._task, environment)
         notify(self._worker.plugins.manager, "swe_rollout_started", task=self._task, environment=environment)
         self._phase = "agent"
         self._policy = policy_factory()

@@ -98,6 +98,8 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
         reap()  # what a killed run left on this node
         session = RaySession(config)
+        # The trainer's processes do not know our resolvers.
+        config.trainer.v1.trainer_mode = config.trainer.v1.trainer_mode
         # verl merges this subtree into a configuration of its own, where interpolations lead nowhere.
         OmegaConf.resolve(config.ray_kwargs)
         if section.demo.enabled:

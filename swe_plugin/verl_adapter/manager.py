@@ -19,7 +19,10 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from swe_plugin.config import load_config
 from swe_plugin.errors import TooManyFailures
 from swe_plugin.types import StopReason
+from swe_plugin.verl_adapter.dataset import SweDataset
 from swe_plugin.verl_adapter.members import crashed_member
+from swe_plugin.verl_adapter.overlap.look_ahead import LookAhead
+from swe_plugin.verl_adapter.overlap.plan import WarmPlan
 from swe_plugin.verl_adapter.watchdog import Watchdog
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
 
@@ -56,7 +59,13 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(SweAgentLoopWorker)
-        self._failure = load_config(self.config.swe).failure
+        swe = load_config(self.config.swe)
+        self._failure = swe.failure
+        self._look_ahead: LookAhead | None = None
+        if swe.overlap != "off":
+            assert SweDataset.training is not None, "the trainer makes its dataset before this"
+            self._look_ahead = LookAhead(self.config, SweDataset.training)
+        self._warm = WarmPlan(self.rollout_config.agent.num_workers)
         self._dispatched: dict[str, _Dispatched] = {}
         self._deaths: Counter[int] = Counter()
         self._watchdog = Watchdog(self._failure.watchdog_s, self._on_death)
@@ -81,12 +90,36 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         if len(prompts) < len(positions):
             load = [sum(d.position == p for d in self._dispatched.values()) for p in positions]
             positions.sort(key=lambda p: load[p])
+        pieces = [*zip(positions, prompts.chunk(len(positions)), strict=False)]
+        rows = [int(row) for row in prompts["index"]] if partition == "train" and self._look_ahead else []
+        if rows and (planned := self._warm.take(rows)) is not None:
+            pieces = [(position, prompts[piece]) for position, piece in planned]
+        elif rows and self._warm:
+            self._cool()  # the order was another one: what was started ahead is nobody's
         calls = []
-        for position, chunk in zip(positions, prompts.chunk(len(positions)), strict=False):
+        for position, chunk in pieces:
             for i, uid in enumerate(chunk["uid"]):
                 self._dispatched[str(uid)] = _Dispatched(position, partition, chunk[i : i + 1])
             calls.append(self.agent_loop_workers[position].generate_sequences.remote(chunk))
         _wait_unless_dead(calls)
+        if rows:
+            self._prewarm(rows, int(prompts["global_steps"]))
+
+    def _prewarm(self, rows: list[int], step: int) -> None:
+        """Have the workers start what they will be given next; waits for nothing."""
+        assert self._look_ahead is not None
+        following = self._look_ahead.after(rows, step)
+        if following is None:
+            self._cool()
+            return
+        for position, some in self._warm.extend(following).items():
+            self.agent_loop_workers[position].prewarm.remote([self._look_ahead.wanted(row) for row in some])
+
+    def _cool(self) -> None:
+        """Have the workers stop what they started ahead."""
+        self._warm.clear()
+        for worker in self.agent_loop_workers:
+            worker.cool.remote()
 
     def _spawn(self, position: int) -> Any:
         """Start a worker on the node that its position belongs to, or on any other if that one is gone."""

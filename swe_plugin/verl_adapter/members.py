@@ -30,7 +30,8 @@ class Member:
         stop: value of its `StopReason`.
         cause: why it has no row; empty for a survivor.
         resolved: whether its patch was graded as resolved; None if it was not graded.
-        wait_s, start_s: waiting for a slot, and starting the environment.
+        wait_s, start_s: waiting for a slot, and for the start of the environment.
+        hidden_s: start that was over before the rollout began.
         generate_s, exec_s: waiting for the model, and running commands.
         grade_s: grading, None when not graded.
         total_s: the whole rollout.
@@ -53,6 +54,7 @@ class Member:
     resolved: bool | None = None
     wait_s: float | None = None
     start_s: float | None = None
+    hidden_s: float | None = None
     generate_s: float | None = None
     exec_s: float | None = None
     grade_s: float | None = None
@@ -107,6 +109,7 @@ def member_of(
         resolved=None if grade is None else grade.resolved,
         wait_s=timings.get("wait"),
         start_s=timings.get("start"),
+        hidden_s=timings.get("hidden"),
         generate_s=timings.get("generate"),
         exec_s=timings.get("exec"),
         grade_s=None if grade is None else timings.get("grade"),

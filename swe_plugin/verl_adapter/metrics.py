@@ -48,6 +48,7 @@ def step_metrics(groups: Sequence[Group], *, group_size: int) -> Metrics:
         **_groups(groups, group_size),
         **_spread("swe/env/wait_s", (m.wait_s for m in members)),
         **_spread("swe/env/start_s", (m.start_s for m in members)),
+        **_overlap(members),
         **_spread("swe/env/exec_s", (m.exec_s for m in members)),
         **_spread("swe/env/in_use", (m.in_use for m in members)),
         **_spread("swe/generate_s", (m.generate_s for m in members)),
@@ -96,6 +97,13 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
         metrics["swe/grade/cache_hit_rate"] = fmean(m.grade_cached for m in graded)
         metrics["swe/patch/empty"] = fmean(bool(m.empty_patch) for m in graded)
     return metrics
+
+
+def _overlap(members: Sequence[Member]) -> Metrics:
+    started = [m for m in members if m.start_s is not None and m.hidden_s is not None]
+    hidden = sum(m.hidden_s or 0.0 for m in started)
+    whole = hidden + sum(m.start_s or 0.0 for m in started)
+    return {"swe/overlap/hidden_ratio": hidden / whole} if whole else {}
 
 
 def _groups(groups: Sequence[Group], group_size: int) -> Metrics:

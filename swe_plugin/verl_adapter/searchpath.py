@@ -62,7 +62,15 @@ class RecipeSearchPath(SearchPathPlugin):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Make recipes and the resolver ``${swe_machine:}`` known to Hydra; safe to call again."""
+    """Make recipes and our resolvers known to Hydra; safe to call again.
+
+    They are ``${swe_machine:}`` and ``${swe_trainer_mode:<swe.overlap>}``.
+    """
     recipes_directory()
     Plugins.instance().register(RecipeSearchPath)
     OmegaConf.register_new_resolver("swe_machine", machine, replace=True)
+    OmegaConf.register_new_resolver("swe_trainer_mode", _trainer_mode, replace=True)
+
+
+def _trainer_mode(overlap: str) -> str:
+    return "colocate_async" if overlap == "async" else "sync"

@@ -14,7 +14,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ, apply_greedy_sampling_params
 
 from swe_plugin.config import load_config
-from swe_plugin.types import StopReason
+from swe_plugin.types import StopReason, Task
 from swe_plugin.verl_adapter import agent_loop
 from swe_plugin.verl_adapter.groups import RunningGroup, required_survivors
 from swe_plugin.verl_adapter.members import Member, crashed_member
@@ -60,6 +60,18 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
     async def lifetime(self) -> None:
         """Never return: Ray ends the call with an error when this process is gone."""
         await asyncio.Event().wait()
+
+    async def prewarm(self, wanted: Sequence[tuple[str, int]]) -> None:
+        """Begin to start the environments of rollouts that will come here; returns at once.
+
+        Args:
+            wanted: tasks as JSON, and how many rollouts of each.
+        """
+        self.runtime.worker.prewarm((Task.from_json(task), rollouts) for task, rollouts in wanted)
+
+    async def cool(self) -> None:
+        """Stop what was started ahead of time."""
+        await self.runtime.worker.pool.close()
 
     async def fail_prompt(self, row: TensorDict, cause: str) -> None:
         """Publish a group of which nobody could run (`row`: a batch of one prompt)."""

@@ -138,7 +138,7 @@ async def test_a_cancelled_stop_is_finished_before_the_cancellation_goes_on():
 
 
 async def test_a_hanging_stop_is_given_up(monkeypatch, caplog):
-    monkeypatch.setattr("swe_plugin.environments.pool.STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("swe_plugin.environments.start.STOP_TIMEOUT_S", 0.05)
     async with EnvironmentPool(Factory(hang_stop=True), Slots()).lease(SPEC):
         pass
     assert "did not stop" in caplog.text

@@ -112,6 +112,24 @@ MISTAKES = {
     ),
     "prompt broken": (["swe.scaffold.system_prompt=@/unclosed.jinja"], "swe.scaffold.system_prompt=", "line 1: "),
     "prompt variable": (["swe.scaffold.system_prompt=@/unknown_variable.jinja"], "no variable answer", "limits, task"),
+    # overlap
+    "overlap": (["swe.overlap=yes"], "swe.overlap='yes': ", "one of off, prewarm, async"),
+    "on-policy in an async mode": (
+        ["swe.overlap=prewarm", "trainer.v1.trainer_mode=colocate_async"],
+        "trainer.v1.trainer_mode='colocate_async': must be sync with swe.overlap=prewarm",
+        "or say swe.overlap=async",
+    ),
+    "async in a sync mode": (["swe.overlap=async", "trainer.v1.trainer_mode=sync"], "mode='sync': ", "separate_async"),
+    "unbounded staleness": (
+        ["swe.overlap=async", "trainer.v1.sampler.max_off_policy_threshold=null"],
+        "trainer.v1.sampler.max_off_policy_threshold=None: must be a number",
+        "",
+    ),
+    "a dataset that cannot be foreseen": (
+        ["swe.overlap=prewarm", "data.custom_cls.path=null"],
+        "data.custom_cls.path=None: must be pkg://swe_plugin.verl_adapter.dataset",
+        "or swe.overlap=off",
+    ),
     # limits
     "command above rollout": (
         ["swe.scaffold.wall_clock_s=50", "swe.policy.call_timeout_s=9"],

@@ -73,6 +73,22 @@ def test_the_command_line_wins_wherever_it_stands():
     assert (config.trainer.total_training_steps, config.swe.scaffold.max_turns, config.critic.optim.lr) == (3, 7, 5)
 
 
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [
+        ((), "sync"),
+        (("swe.overlap=prewarm",), "sync"),
+        (("swe.overlap=async",), "colocate_async"),
+        (("trainer.v1.trainer_mode=separate_async", "swe.overlap=async"), "separate_async"),
+    ],
+)
+def test_overlap_selects_the_trainers_mode_unless_the_user_does(words, mode):
+    config = composed("+plugin=swe", *words)
+    assert config.trainer.v1.trainer_mode == mode
+    assert config.trainer.v1.sampler.max_off_policy_threshold == 2
+    require(config, RULES)
+
+
 @pytest.mark.parametrize(("choice", "device", "ours"), [("cpu", "cpu", "cpu"), ("gpu", "cuda", "gpu")])
 def test_the_device_may_be_chosen(choice, device, ours):
     config = composed("+plugin=swe", f"swe_device={choice}")

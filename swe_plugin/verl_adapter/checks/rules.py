@@ -8,10 +8,13 @@ from swe_plugin.preflight.finding import Finding
 from swe_plugin.verl_adapter.checks.settings import ACTOR, ROLLOUT, Settings
 from swe_plugin.verl_adapter.groups import PER_ROW_ESTIMATORS
 
-__all__ = ["ESTIMATORS", "MANAGER", "SAMPLER", "check_rules", "uses_critic"]
+__all__ = ["DATASET", "ESTIMATORS", "MANAGER", "SAMPLER", "check_rules", "uses_critic"]
 
 MANAGER = "swe_plugin.verl_adapter.manager.SweAgentLoopManager"
 """Value of ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``."""
+
+DATASET = ("pkg://swe_plugin.verl_adapter.dataset", "SweDataset")
+"""Values of ``data.custom_cls.path`` and ``.name``: rows that say where they stand."""
 
 SAMPLER = ("pkg://swe_plugin.verl_adapter.sampler", "make_replay_buffer")
 """Values of ``trainer.v1.sampler.custom_sampler.path`` and ``.name``."""
@@ -26,6 +29,7 @@ def check_rules(s: Settings) -> Iterator[Finding]:
     yield from _wiring(s)
     yield from _batches(s)
     yield from _algorithm(s)
+    yield from _overlap(s)
 
 
 def uses_critic(s: Settings) -> bool:
@@ -83,3 +87,23 @@ def _algorithm(s: Settings) -> Iterator[Finding]:
     key = f"{ROLLOUT}.n"
     enough = f"must be at least swe.failure.min_survivors={least}, or every group is dropped"
     yield s.rule(key, s.get(key) >= least, enough, f"groups of {s.get(key)}")
+
+
+def _overlap(s: Settings) -> Iterator[Finding]:
+    """What is started ahead is what will be asked for, by weights that the mode allows."""
+    overlap = s.swe.overlap
+    if overlap == "off":
+        return
+    key = "trainer.v1.trainer_mode"
+    mode = s.get(key)
+    if overlap == "prewarm":
+        yield s.rule(key, mode == "sync", "must be sync with swe.overlap=prewarm, or say swe.overlap=async", str(mode))
+    else:
+        yield s.rule(key, mode != "sync", "must be colocate_async or separate_async with swe.overlap=async", str(mode))
+        key = "trainer.v1.sampler.max_off_policy_threshold"
+        yield s.rule(key, s.get(key) is not None, "must be a number: without one, rollouts of any age are trained on")
+    for key, value in zip(("data.custom_cls.path", "data.custom_cls.name"), DATASET, strict=True):
+        fix = (
+            f"must be {value} with swe.overlap={overlap}: a dataset of your own cannot be foreseen; or swe.overlap=off"
+        )
+        yield s.rule(key, s.get(key) == value, fix)

@@ -1,0 +1,77 @@
+"""Starting an environment within its time, and stopping it whatever happens to the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.errors import EnvironmentStartError, SwePluginError
+
+__all__ = ["STOP_TIMEOUT_S", "make", "start_in_time", "to_the_end"]
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 30.0
+"""A stop that takes longer is given up and left to the reaper (`environments.leases`)."""
+
+
+def make(factory: Callable[[EnvironmentSpec], Environment], spec: EnvironmentSpec) -> Environment:
+    """An unstarted environment.
+
+    Raises:
+        EnvironmentStartError: the backend raised what no backend means to raise.
+    """
+    try:
+        return factory(spec)
+    except SwePluginError:
+        raise
+    except Exception as error:
+        raise _bug_of(factory, spec, error) from error
+
+
+async def start_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
+    """Start `environment` within ``spec.limits.start_timeout_s``.
+
+    Raises:
+        EnvironmentStartError: it was not ready by then, or the backend raised what no backend means to raise.
+    """
+    limit = spec.limits.start_timeout_s
+    try:
+        async with asyncio.timeout(limit):
+            await environment.start()
+    except TimeoutError as error:
+        raise EnvironmentStartError(f"{spec.label}: not ready after {limit:g} s") from error
+    except SwePluginError:
+        raise
+    except Exception as error:
+        raise _bug_of(type(environment), spec, error) from error
+
+
+def _bug_of(backend: object, spec: EnvironmentSpec, error: Exception) -> EnvironmentStartError:
+    """An error that no backend means to raise says whose it is: a message like ``'name'`` alone tells nobody."""
+    name = f"{getattr(backend, '__module__', '')}:{getattr(backend, '__qualname__', backend)}"
+    return EnvironmentStartError(f"{spec.label}: backend {name} raised {type(error).__name__}: {error}")
+
+
+async def to_the_end(stop: Coroutine[Any, Any, None]) -> None:
+    """Run `stop` to its end even if the caller is cancelled meanwhile; then pass the cancellation on."""
+    task = asyncio.ensure_future(stop)
+    cancelled: asyncio.CancelledError | None = None
+    deadline = asyncio.get_running_loop().time() + STOP_TIMEOUT_S
+    while not task.done():
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            task.cancel()
+            logger.error("an environment did not stop within %g s; the reaper will remove it", STOP_TIMEOUT_S)
+            break
+        try:
+            await asyncio.wait([task], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if task.done() and not task.cancelled() and (failure := task.exception()):
+        logger.error("stopping an environment failed; the reaper will remove it", exc_info=failure)
+    if cancelled:
+        raise cancelled

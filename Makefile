@@ -98,6 +98,7 @@ docs: $(INSTALLED) ## regenerate docs/configuration.md and docs/hooks.md
 
 bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_rooms.py
+	$(BIN)/python tests/benchmarks/bench_overlap.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)

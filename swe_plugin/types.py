@@ -320,7 +320,7 @@ class RolloutResult:
         turns: commands and results.
         segments: token streams, in order; empty for policies without tokens.
         timings: phase -> seconds (``wait``, ``start``, ``hidden``, ``generate``, ``exec``, ``patch``, ``grade``,
-            ``total``); ``hidden`` is what of the start was over before the rollout began.
+            ``total``); ``hidden``, of environments started ahead, was over before the rollout began.
         failures: one per failed attempt.
         n_format_errors: answers in which no action could be read.
         flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.

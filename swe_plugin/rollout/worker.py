@@ -236,7 +236,8 @@ class _Attempt:
             async with self._worker.pool.lease(self._worker.spec(self._task, label)) as lease:
                 self._add("wait", lease.wait_s)
                 self._add("start", lease.start_s)
-                self._add("hidden", lease.hidden_s)
+                if lease.hidden_s:
+                    self._add("hidden", lease.hidden_s)
                 result.stop = await self._in_environment(lease.environment, policy_factory)
         except Exception as error:
             if self._phase == "start":

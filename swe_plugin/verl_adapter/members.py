@@ -31,7 +31,7 @@ class Member:
         cause: why it has no row; empty for a survivor.
         resolved: whether its patch was graded as resolved; None if it was not graded.
         wait_s, start_s: waiting for a slot, and for the start of the environment.
-        hidden_s: start that was over before the rollout began.
+        hidden_s: of the start, what was over before the rollout began; None if nothing was.
         generate_s, exec_s: waiting for the model, and running commands.
         grade_s: grading, None when not graded.
         total_s: the whole rollout.

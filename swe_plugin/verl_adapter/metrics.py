@@ -100,9 +100,8 @@ def _outcomes(members: Sequence[Member]) -> Metrics:
 
 
 def _overlap(members: Sequence[Member]) -> Metrics:
-    started = [m for m in members if m.start_s is not None and m.hidden_s is not None]
-    hidden = sum(m.hidden_s or 0.0 for m in started)
-    whole = hidden + sum(m.start_s or 0.0 for m in started)
+    hidden = sum(m.hidden_s or 0.0 for m in members)
+    whole = hidden + sum(m.start_s or 0.0 for m in members)
     return {"swe/overlap/hidden_ratio": hidden / whole} if whole else {}
 
 

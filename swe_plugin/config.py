@@ -118,6 +118,9 @@ class PolicyConfig:
     """Jinja chat template that replaces the tokenizer's: path of a file, or the text itself; empty keeps it."""
     template_date: str = ""
     """Date (YYYY-MM-DD) for templates that print today's; empty: the day the run started, also after midnight."""
+    seed: int = -1
+    """From 0 on, answers are drawn by seeds made of this, step, task, session and prompt: equal weights sample the same
+    (up to rounding), whatever runs beside them. -1: the server's own randomness. Not in async modes."""
     concurrency: int = 256
     """Calls in flight per worker (vLLM servers queue what is above their limit)."""
     litellm: dict[str, Any] = field(default_factory=dict)

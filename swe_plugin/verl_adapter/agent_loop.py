@@ -70,6 +70,13 @@ class SweAgentLoop(AgentLoopBase):  # type: ignore[misc]
             step=step,
             request_id=f"{kwargs['uid']}_{session}",
         )
-        result = await runtime.rollout(request, VerlTokenServer(self.server_manager, sampling_params))
+        server = VerlTokenServer(self.server_manager, sampling_params, seed=_seed(request, runtime.config.policy.seed))
+        result = await runtime.rollout(request, server)
         limits = RowLimits(self.rollout_config.prompt_length, self.rollout_config.response_length)
         return rollout_outputs(result, limits, version=max(step - 1, 0), in_use=runtime.worker.pool.in_use)
+
+
+def _seed(request: RolloutRequest, seed: int) -> str | None:
+    if seed < 0:
+        return None
+    return f"{seed} {request.phase} {request.step} {request.task.instance_id} {request.session}"

@@ -7,6 +7,7 @@ every piece, and with it the weight version of every token, is known.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -57,10 +58,12 @@ class VerlTokenServer:
     Args:
         client: verl's client, or anything with its `generate`.
         sampling_params: as verl gives them to the agent loop, in vLLM's words.
+        seed: makes an answer depend on this, the prompt and the weights alone, whatever runs beside it; None leaves
+            chance to the server.
     """
 
-    def __init__(self, client: Any, sampling_params: Mapping[str, Any]) -> None:
-        self._client = client
+    def __init__(self, client: Any, sampling_params: Mapping[str, Any], *, seed: str | None = None) -> None:
+        self._client, self._seed = client, seed
         self._sampling_params = {**sampling_params, "logprobs": True}
 
     async def generate(self, request_id: str, prompt_ids: Sequence[int], *, max_tokens: int) -> Completion:
@@ -75,13 +78,19 @@ class VerlTokenServer:
             output = await self._client.generate(
                 request_id,
                 prompt_ids=list(prompt_ids),
-                sampling_params={**self._sampling_params, "max_tokens": max_tokens},
+                sampling_params={**self._sampling_params, **self._seeded(prompt_ids), "max_tokens": max_tokens},
             )
         except Exception as error:
             raise PolicyError(f"inference server: {type(error).__name__}: {error}") from error
         finally:
             _pieces.reset(token)
         return _completion(output, pieces)
+
+    def _seeded(self, prompt_ids: Sequence[int]) -> dict[str, int]:
+        if self._seed is None:
+            return {}
+        digest = hashlib.sha256(f"{self._seed} {list(prompt_ids)}".encode()).digest()
+        return {"seed": int.from_bytes(digest[:4])}
 
 
 def _completion(output: Any, pieces: Sequence[tuple[int, int]]) -> Completion:

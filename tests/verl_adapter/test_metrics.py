@@ -35,6 +35,16 @@ def test_members_without_a_row_count_too():
     assert found["swe/tokens/drift"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(("starts", "ratio"), [([(1.0, None)], 0.0), ([(0.1, 1.9), (1.0, 1.0)], 2.9 / 4)])
+def test_the_hidden_part_of_set_up_is_weighed_by_its_seconds(starts, ratio):
+    members = [Member(i, "submitted", start_s=start, hidden_s=hidden) for i, (start, hidden) in enumerate(starts)]
+    assert metrics(("finished", members))["swe/overlap/hidden_ratio"] == pytest.approx(ratio)
+
+
+def test_without_a_start_there_is_no_ratio():
+    assert "swe/overlap/hidden_ratio" not in metrics(("finished", [Member(0, "cancelled")]))
+
+
 @given(st.lists(st.sampled_from(list(StopReason)), min_size=1))
 def test_stop_fractions_sum_to_one(stops):
     found = metrics(("finished", [Member(i, str(stop)) for i, stop in enumerate(stops)]))

@@ -120,6 +120,11 @@ MISTAKES = {
         "or say swe.overlap=async",
     ),
     "async in a sync mode": (["swe.overlap=async", "trainer.v1.trainer_mode=sync"], "mode='sync': ", "separate_async"),
+    "seeds in an async mode": (
+        ["swe.overlap=async", "swe.policy.seed=1"],
+        "swe.policy.seed=1: must be -1 with trainer.v1.trainer_mode=colocate_async",
+        "",
+    ),
     "unbounded staleness": (
         ["swe.overlap=async", "trainer.v1.sampler.max_off_policy_threshold=null"],
         "trainer.v1.sampler.max_off_policy_threshold=None: must be a number",

@@ -94,3 +94,17 @@ async def test_a_server_that_reports_no_version(monkeypatch):
 def test_other_clients_are_left_alone():
     other = object()
     assert attempt_recording(other) is other
+
+
+async def test_a_seed_depends_on_the_rollout_and_the_prompt_and_on_nothing_else(monkeypatch):
+    async def seed_of(seed, prompt):
+        server = Server(answer([5], 3))
+        made = VerlTokenServer(client(LLMServerClient, server, monkeypatch), PARAMS, seed=seed)
+        await made.generate("r", prompt, max_tokens=9)
+        return server.asked[0]["sampling_params"].get("seed")
+
+    seeds = [await seed_of(*case) for case in (("a 0", [1, 2]), ("a 1", [1, 2]), ("a 0", [1, 2, 3]))]
+    assert len(set(seeds)) == 3
+    assert seeds[0] == await seed_of("a 0", (1, 2))
+    assert all(0 <= seed < 2**32 for seed in seeds)
+    assert await seed_of(None, [1, 2]) is None

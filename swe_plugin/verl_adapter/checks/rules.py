@@ -92,10 +92,15 @@ def _algorithm(s: Settings) -> Iterator[Finding]:
 def _overlap(s: Settings) -> Iterator[Finding]:
     """What is started ahead is what will be asked for, by weights that the mode allows."""
     overlap = s.swe.overlap
-    if overlap == "off":
-        return
     key = "trainer.v1.trainer_mode"
     mode = s.get(key)
+    if mode != "sync":
+        fix = (
+            f"must be -1 with {key}={mode}: an answer that goes on after a weight sync would repeat its random numbers"
+        )
+        yield s.rule("swe.policy.seed", s.swe.policy.seed < 0, fix)
+    if overlap == "off":
+        return
     if overlap == "prewarm":
         yield s.rule(key, mode == "sync", "must be sync with swe.overlap=prewarm, or say swe.overlap=async", str(mode))
     else:

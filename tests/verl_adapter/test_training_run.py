@@ -118,7 +118,8 @@ def assert_nothing_is_left(run: Run, home: Path, patience_s: float = 30.0) -> No
 
 
 def test_grpo_trains_on_real_sandboxes_and_leaves_the_evidence(start, home):
-    run = start("swe", "trainer.total_training_steps=2", "trainer.save_freq=2", "swe.output.run=grpo")
+    words = ("trainer.total_training_steps=2", "trainer.save_freq=2", "swe.output.run=grpo", "swe.overlap=prewarm")
+    run = start("swe", *words)
     assert run.wait() == 0, run.tail()
     directory = run.directory / "grpo"
     by_step = steps(directory)
@@ -132,6 +133,8 @@ def test_grpo_trains_on_real_sandboxes_and_leaves_the_evidence(start, home):
         assert math.isfinite(values["actor/grad_norm"])
         rollouts = list((directory / f"step_{step}" / "train").glob("*@*/trajectory.json"))
         assert len(rollouts) == 16
+    assert by_step[1]["swe/overlap/hidden_ratio"] == 0  # nobody could foresee the first batch
+    assert by_step[2]["swe/overlap/hidden_ratio"] > 0.5
     held_out = "val-core/swe_demo/acc/mean@1"
     assert 0 <= by_step[0][held_out] <= 1
     assert 0 <= by_step[2][held_out] <= 1
@@ -145,9 +148,12 @@ def test_a_named_run_resumes_and_ctrl_c_leaves_nothing(start, home):
     directory = home / "outputs" / "grpo"
     if not (directory / "checkpoints").is_dir():
         pytest.skip("needs the checkpoint of the test before")
-    run = start("swe", "trainer.total_training_steps=500", "swe.output.run=grpo", "trainer.val_before_train=false")
-    run.wait_for(lambda: steps(directory, "metrics-2.jsonl"))
-    assert min(steps(directory, "metrics-2.jsonl")) == 3
+    words = ("trainer.total_training_steps=500", "swe.output.run=grpo", "trainer.val_before_train=false")
+    run = start("swe", *words, "swe.overlap=prewarm")
+    run.wait_for(lambda: len(steps(directory, "metrics-2.jsonl")) >= 2)
+    resumed = steps(directory, "metrics-2.jsonl")
+    assert min(resumed) == 3
+    assert resumed[4]["swe/overlap/hidden_ratio"] > 0.5  # found again in the middle of an epoch
     assert sorted(steps(directory)) == [0, 1, 2]
     run.process.send_signal(signal.SIGINT)
     assert run.wait(90) != 0

@@ -34,7 +34,7 @@ def test_an_omegaconf_section_with_interpolations_is_resolved():
         ({"scaffold": {"command_timeout_s": 9, "wall_clock_s": 5}}, "swe.scaffold.command_timeout_s", "wall_clock_s"),
         ({"environment": {"network": "host"}}, "swe.environment.network", "none, full"),
         ({"slots": {"grading": 0}}, "swe.slots.grading", "at least 1"),
-        ({"overlap": "prewarm"}, "swe.overlap", "off"),
+        ({"overlap": "yes"}, "swe.overlap", "off, prewarm, async"),
     ],
 )
 def test_a_mistake_names_key_value_and_fix(section, key, says):

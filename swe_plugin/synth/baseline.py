@@ -24,12 +24,14 @@ class Baseline:
         unstable: ids that passed in some.
         called: ``path:first line`` of a function -> number of tests that call it.
         duration_s: of the slowest run without recording of calls.
+        cpu_s: processor seconds of such a run.
     """
 
     passing: tuple[str, ...]
     unstable: tuple[str, ...]
     called: Mapping[str, int]
     duration_s: float
+    cpu_s: float
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -66,8 +68,13 @@ async def measure_baseline(suite: Suite, *, runs: int, timeout_s: float) -> Base
     passing, ever = set.intersection(*(run.passed for run in done)), set.union(*(run.passed for run in done))
     if not passing:
         raise ConfigError("source", name, _why(done[-1]))
-    called = dict(done[0].record.called)
-    return Baseline(tuple(sorted(passing)), tuple(sorted(ever - passing)), called, max(r.duration_s for r in done[1:]))
+    return Baseline(
+        tuple(sorted(passing)),
+        tuple(sorted(ever - passing)),
+        dict(done[0].record.called),
+        max(run.duration_s for run in done[1:]),
+        max(run.record.cpu_s for run in done[1:]),
+    )
 
 
 def _why(run: SuiteRun) -> str:

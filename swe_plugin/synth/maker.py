@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from swe_plugin.synth.difficulty import estimate_difficulty
 from swe_plugin.synth.patch import unified_diff
 from swe_plugin.synth.split import Split, split_files, split_functions
-from swe_plugin.synth.trial import Outcome, Trial, try_bug
+from swe_plugin.synth.trial import Limits, Outcome, Trial, try_bug
 from swe_plugin.types import GradingSpec, Image, Task, TestStatus
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Made", "TaskMaker"]
 
-_SHORTEST_LIMIT_S, _LIMIT_FACTOR = 20.0, 5.0
 _GRADING_S, _GRADING_FACTOR = 60.0, 10.0
 
 
@@ -49,11 +48,6 @@ class TaskMaker:
     writer: Writer
     settings: SynthSettings
 
-    @property
-    def timeout_s(self) -> float:
-        """Of one run of the tests with a bug."""
-        return max(_SHORTEST_LIMIT_S, _LIMIT_FACTOR * self.baseline.duration_s)
-
     async def make(self, bug: Bug) -> Made:
         """Try a bug, split the tests, write the statement.
 
@@ -66,7 +60,7 @@ class TaskMaker:
             self.baseline,
             bug,
             runs=settings.runs,
-            timeout_s=self.timeout_s,
+            limits=Limits.of(self.baseline),
             most_failing=settings.most_failing,
         )
         if trial.outcome is not Outcome.KEPT:
@@ -93,7 +87,8 @@ class TaskMaker:
     async def _runs(self, bug: Bug, trial: Trial, split: Split) -> bool:
         changed = {**split.visible, bug.path: bug.text}
         label = f"{self.suite.project.name}-{bug.digest}@visible"
-        run = await self.suite.run(changed, label=label, timeout_s=self.timeout_s)
+        limits = Limits.of(self.baseline)
+        run = await self.suite.run(changed, label=label, timeout_s=limits.timeout_s, cpu_s=limits.cpu_s)
         left = [test_id for test_id in trial.pass_to_pass if test_id not in split.hidden_ids]
         return not run.timed_out and all(run.status(test_id) is TestStatus.PASSED for test_id in left)
 

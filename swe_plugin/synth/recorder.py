@@ -11,7 +11,7 @@ __all__ = ["PLUGIN", "PLUGIN_FOLDER", "PLUGIN_MODULE", "RECORD_FILE", "Record"]
 PLUGIN_FOLDER, PLUGIN_MODULE = ".swe_record", "swe_record"
 RECORD_FILE = f"{PLUGIN_FOLDER}/record.json"
 PLUGIN = """\
-import json, os, sys, threading
+import json, os, sys, threading, time
 
 import pytest
 
@@ -47,7 +47,7 @@ if os.environ.get("SWE_RECORD_CALLS"):
 
 def pytest_unconfigure(config):
     with open(os.path.join(os.path.dirname(__file__), "record.json"), "w") as file:
-        json.dump({"failed": FAILED, "called": CALLED}, file)
+        json.dump({"failed": FAILED, "called": CALLED, "cpu_s": time.process_time()}, file)
 """
 
 
@@ -58,13 +58,15 @@ class Record:
     Attributes:
         failed: test id -> what it says of its failure.
         called: ``path:first line`` of a function -> number of tests that call it; only where calls were recorded.
+        cpu_s: processor seconds of the run, without those of processes that tests start.
     """
 
     failed: Mapping[str, str] = field(default_factory=dict)
     called: Mapping[str, int] = field(default_factory=dict)
+    cpu_s: float = 0.0
 
     @classmethod
     def read(cls, content: bytes) -> Record:
         """The record that a run left."""
         values = json.loads(content)
-        return cls(values["failed"], values["called"])
+        return cls(values["failed"], values["called"], values["cpu_s"])

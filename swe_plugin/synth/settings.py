@@ -13,6 +13,9 @@ from swe_plugin.synth.statement import check_hint
 
 __all__ = ["SynthSettings"]
 
+_VERSION = "synth-1"
+"""Part of every digest: raise it when the same settings lead to other tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class SynthSettings:
@@ -69,5 +72,5 @@ class SynthSettings:
             requirements: of its image, or its base.
         """
         values = {key: value for key, value in asdict(self).items() if key not in ("count", "attempts", "per_function")}
-        text = json.dumps([values, project, list(requirements)], sort_keys=True)
+        text = json.dumps([_VERSION, values, project, list(requirements)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -24,6 +24,10 @@ _OPTIONS = (
     "-o addopts="
 )
 
+_LIMITED = 'ulimit -S -t "$0"; exec "$@"'
+_OUT_OF_CPU_TIME = 128 + 24
+"""As a shell reports SIGXCPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
@@ -33,7 +37,7 @@ class SuiteRun:
         statuses: as the grader's parser reads them.
         record: messages of failures, and calls.
         duration_s: wall-clock seconds of the command.
-        timed_out: it did not end in time.
+        timed_out: it did not end in time, of the wall or of the processor.
         output: the tail, for reports.
     """
 
@@ -78,7 +82,7 @@ class Suite:
     spec: Callable[[Image, str], EnvironmentSpec]
 
     async def run(
-        self, changed: Mapping[str, str | None], *, label: str, timeout_s: float, calls: bool = False
+        self, changed: Mapping[str, str | None], *, label: str, timeout_s: float, cpu_s: int = 0, calls: bool = False
     ) -> SuiteRun:
         """Run all tests once, in an environment of its own.
 
@@ -86,6 +90,8 @@ class Suite:
             changed: path -> text that files have instead of the project's; None for files that are not there.
             label: for leases and logs.
             timeout_s: wall-clock limit.
+            cpu_s: processor seconds of one process; what loops for ever is found by it however busy the machine is. 0:
+                no limit.
             calls: record which functions tests call (slow).
 
         Raises:
@@ -103,9 +109,10 @@ class Suite:
             await environment.write_file(f"{folder}/{PLUGIN_MODULE}.py", PLUGIN.encode())
             env = {"PYTHONPATH": folder, "PYTEST_ADDOPTS": f"-p {PLUGIN_MODULE}"}
             env |= {"SWE_RECORD_CALLS": "1"} if calls else {}
-            result = await environment.exec(list(self.command), env=env, timeout_s=timeout_s)
+            limited = ("bash", "-c", _LIMITED, str(cpu_s), *self.command) if cpu_s else self.command
+            result = await environment.exec(list(limited), env=env, timeout_s=timeout_s)
             output = f"{result.stdout}\n{result.stderr}"
-            if result.timed_out:
+            if result.timed_out or result.exit_code == _OUT_OF_CPU_TIME:
                 if not await environment.is_alive():
                     raise EnvironmentUnavailable(f"{label}: the environment died")
                 return SuiteRun(duration_s=result.duration_s, timed_out=True, output=output[-2000:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,8 +11,10 @@ from swe_plugin.synth.bugs import Bug
 from swe_plugin.synth.suite import Suite, SuiteRun
 from swe_plugin.types import TestStatus
 
-__all__ = ["Outcome", "Trial", "try_bug"]
+__all__ = ["Limits", "Outcome", "Trial", "try_bug"]
 
+_CPU_S, _CPU_FACTOR = 10.0, 5.0
+_WALL_S, _WALL_FACTOR = 60.0, 10.0
 _FAILING = (TestStatus.FAILED, TestStatus.ERROR)
 
 
@@ -25,6 +28,20 @@ class Outcome(StrEnum):
     FLAKY = "not the same tests each time"
     NO_SPLIT = "tests cannot be split"
     NO_STATEMENT = "no usable statement"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one run with a bug: seconds of the wall, and whole seconds of the processor."""
+
+    timeout_s: float
+    cpu_s: int
+
+    @classmethod
+    def of(cls, baseline: Baseline) -> Limits:
+        """Some times what the suite takes without a bug."""
+        wall = max(_WALL_S, _WALL_FACTOR * baseline.duration_s)
+        return cls(wall, math.ceil(max(_CPU_S, _CPU_FACTOR * baseline.cpu_s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +62,7 @@ class Trial:
 
 
 async def try_bug(
-    suite: Suite, baseline: Baseline, bug: Bug, *, runs: int, timeout_s: float, most_failing: float
+    suite: Suite, baseline: Baseline, bug: Bug, *, runs: int, limits: Limits, most_failing: float
 ) -> Trial:
     """Run the suite with the bug: once to see whether it is noticed, then again.
 
@@ -54,7 +71,7 @@ async def try_bug(
         baseline: of the untouched project; only its passing tests count.
         bug: to try.
         runs: in all.
-        timeout_s: of one run.
+        limits: of one run.
         most_failing: share of the tests that may fail: more is no subtle bug.
 
     Raises:
@@ -63,7 +80,7 @@ async def try_bug(
     done: list[SuiteRun] = []
     for number in range(1, runs + 1):
         label = f"{suite.project.name}-{bug.digest}@{number}"
-        done.append(await suite.run({bug.path: bug.text}, label=label, timeout_s=timeout_s))
+        done.append(await suite.run({bug.path: bug.text}, label=label, timeout_s=limits.timeout_s, cpu_s=limits.cpu_s))
         if (outcome := _early(done[-1], baseline, most_failing)) is not None:
             return Trial(outcome if number == 1 else Outcome.FLAKY)
     statuses = {test_id: [run.status(test_id) for run in done] for test_id in baseline.passing}

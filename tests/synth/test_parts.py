@@ -132,7 +132,7 @@ async def test_a_model_writes_the_issue_and_is_asked_again_if_it_gives_the_fix_a
 
 
 def test_difficulty_grows_with_what_is_not_told():
-    baseline = Baseline(PASSING, (), {"calc/core.py:1": 4}, 1.0)
+    baseline = Baseline(PASSING, (), {"calc/core.py:1": 4}, 1.0, 1.0)
     named, unnamed = (estimate_difficulty(project(), baseline, BUG, TRIAL, named=named) for named in (True, False))
     assert named.parts == {
         "place": 0.0,

@@ -8,7 +8,7 @@ from grading.local import LocalEnvironment
 from swe_plugin.errors import ConfigError
 from swe_plugin.synth.baseline import Baseline, measure_baseline
 from swe_plugin.synth.bugs import find_bugs
-from swe_plugin.synth.trial import Outcome, try_bug
+from swe_plugin.synth.trial import Limits, Outcome, try_bug
 from synth.projects import CORE, FILES, PASSING, suite
 
 
@@ -16,7 +16,7 @@ async def measured(made):
     return await measure_baseline(made, runs=2, timeout_s=60)
 
 
-BASELINE = Baseline(PASSING, (), {"calc/core.py:1": 4, "calc/core.py:8": 1}, 0.5)
+BASELINE = Baseline(PASSING, (), {"calc/core.py:1": 4, "calc/core.py:8": 1}, 0.5, 0.4)
 
 
 def bug(kind, after):
@@ -25,7 +25,7 @@ def bug(kind, after):
 
 
 async def trial(found, made=None, **changes):
-    settings = {"runs": 2, "timeout_s": 30, "most_failing": 0.5} | changes
+    settings = {"runs": 2, "limits": Limits(60, 20), "most_failing": 0.5} | changes
     return await try_bug(made or suite(), BASELINE, found, **settings)
 
 
@@ -34,6 +34,7 @@ async def test_the_baseline_knows_what_passes_and_which_functions_are_called():
     assert found.passing == PASSING
     called = {place: count for place, count in found.called.items() if place.startswith("calc/")}
     assert (found.unstable, called) == ((), dict(BASELINE.called))
+    assert found.cpu_s > 0
     assert found.duration_s > 0
     assert LocalEnvironment.live == 0
 
@@ -79,7 +80,7 @@ async def test_a_bug_has_the_tests_that_fail_each_time_and_what_they_say():
 @pytest.mark.parametrize(
     ("kind", "after", "outcome", "changes"),
     [
-        ("dropped_statement", "pass", Outcome.HANGS, {"timeout_s": 3}),
+        ("dropped_statement", "pass", Outcome.HANGS, {"limits": Limits(100, 2)}),
         ("comparison", "<=", Outcome.UNNOTICED, {}),
         ("wrong_function", "max", Outcome.BREAKS, {"most_failing": 0.1}),
     ],
@@ -104,3 +105,16 @@ async def test_a_bug_that_not_the_same_tests_notice_is_flaky(tmp_path):
     (found,) = [item for item in find_bugs("calc/core.py", text, ["dropped_not"]) if item.function == "clamp"]
     seen = await trial(found, suite(files))
     assert seen.outcome is Outcome.FLAKY
+
+
+async def test_tests_that_wait_for_ever_are_found_by_the_clock():
+    files = {**FILES, "calc/core.py": f"import time\n\n\n{CORE}\n\nWAIT = spin(3)\ntime.sleep(60 if WAIT else 0)\n"}
+    found = [item for item in find_bugs("calc/core.py", files["calc/core.py"], ["off_by_one"]) if item.after == "1"]
+    seen = await trial(found[0], suite(files), limits=Limits(4, 60))
+    assert seen.outcome is Outcome.HANGS
+    assert LocalEnvironment.live == 0
+
+
+def test_limits_grow_with_the_suite():
+    assert Limits.of(BASELINE) == Limits(60.0, 10)
+    assert Limits.of(Baseline((), (), {}, 30.0, 7.3)) == Limits(300.0, 37)

@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs bench bench-demo bench-validate clean distclean
+.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs docs-security bench bench-demo bench-validate clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -95,6 +95,9 @@ format: $(DEV) ## ruff format and the fixes ruff is sure of
 
 docs: $(INSTALLED) ## regenerate docs/configuration.md and docs/hooks.md
 	$(BIN)/python -m swe_plugin.cli.docs
+
+docs-security: $(DEV) ## try every attack in every mode here, into docs/security.md
+	$(BIN)/python tests/environments/attack_page.py
 
 bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_rooms.py

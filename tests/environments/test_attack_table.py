@@ -1,0 +1,54 @@
+"""Every attack of the table, in every mode of the sandbox: nothing is got, and the environment lives on."""
+
+import re
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
+from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.types import Image
+
+from .attacks import ATTACKS, Attack, bait, breaches
+from .conftest import FILES, skip_unless
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+LIMITS = EnvironmentLimits(memory_mib=512, disk_mib=64, pids=128)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def there():
+    with bait() as there:
+        yield there
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["root", "user"])
+async def victim(request):
+    skip_unless(request.param)
+    spec = EnvironmentSpec(Image(files=FILES), LIMITS, AGENT_ENV, label="attack", options={"mode": request.param})
+    async with SandboxEnvironment(spec) as environment:
+        yield environment
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_an_attack_gets_nothing_and_ends_nothing(victim, there, name):
+    assert await breaches(victim, ATTACKS[name], there) == ""
+    assert (await victim.shell("echo well", timeout_s=20)).stdout.endswith("well\n")
+
+
+async def test_an_attack_would_be_seen(victim, there):
+    """The table can fail: what is there for the taking is reported."""
+    assert await breaches(victim, Attack("", shell="echo BREACH it"), there) == "BREACH it"
+    assert await breaches(victim, Attack("", code="breach(42)"), there) == "BREACH 42"
+    assert "secret" in await breaches(victim, Attack("", shell=f"echo {there.word}"), there)
+
+
+def test_the_page_has_every_attack_and_every_mode():
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+    table = dict(rows[1:] if rows[0][0] == "attack" else rows)
+    assert list(table) == list(ATTACKS)
+    assert len(ATTACKS) >= 30
+    assert {cell.strip() for cells in table.values() for cell in cells.split("|")} == {"held"}

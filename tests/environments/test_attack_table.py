@@ -1,6 +1,5 @@
 """Every attack of the table, in every mode of the sandbox: nothing is got, and the environment lives on."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -47,8 +46,9 @@ async def test_an_attack_would_be_seen(victim, there):
 
 
 def test_the_page_has_every_attack_and_every_mode():
-    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| (.+) \|$", PAGE.read_text(), re.MULTILINE)
-    table = dict(rows[1:] if rows[0][0] == "attack" else rows)
-    assert list(table) == list(ATTACKS)
-    assert len(ATTACKS) >= 30
-    assert {cell.strip() for cells in table.values() for cell in cells.split("|")} == {"held"}
+    lines = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    head, _, *rows = lines
+    assert head[:4] == ["attack", "what for", "sandbox, root", "sandbox, user"]
+    assert [row[0] for row in rows] == list(ATTACKS)
+    assert len(rows) >= 30
+    assert {verdict for row in rows for verdict in row[2:]} == {"held"}

@@ -57,6 +57,8 @@ class EnvironmentConfig:
     """Environment variables of the agent, added to the allow-listed ones."""
     options: dict[str, Any] = field(default_factory=dict)
     """Settings of the chosen backend."""
+    image_cache_gib: float = 100.0
+    """Disk that unpacked images may take on a node; the least recently used that nobody uses go first. 0: no limit."""
 
 
 @dataclass

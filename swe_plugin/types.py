@@ -74,15 +74,31 @@ class Image:
 
     Attributes:
         base: ``host`` (a minimal root made from this machine's bash, coreutils, git and Python),
-            ``rootfs:<dir or tar>``, ``docker:<reference>`` or ``oci:<layout or archive>``.
+            ``rootfs:<dir or tar>``, ``docker:<reference>`` or ``oci:<layout or archive>[#<name>]``.
         files: text files (path relative to `workdir` -> content) that are written into `workdir` and
             committed as the only commit of a fresh git repository; empty: `workdir` is the image's own.
         workdir: absolute path of the repository inside the environment.
+        commit: base commit of the repository, of which nothing newer is left; empty: the one checked out.
+        repository: git URL or directory of which `workdir` becomes a checkout at `commit` (a full id).
+        python: interpreter of the base that requirements are installed for, e.g. ``python3.11``.
+        requirements: lines as in a requirements file, installed into that interpreter.
+        as_of: requirements are resolved as on this day (``YYYY-MM-DD``); empty: today's versions.
+        setup: shell commands run in `workdir` at the end, with network, as who owns everything.
     """
 
     base: str = "host"
     files: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/testbed"
+    commit: str = ""
+    repository: str = ""
+    python: str = ""
+    requirements: Sequence[str] = ()
+    as_of: str = ""
+    setup: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("requirements", "setup"):  # JSON has lists only
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)

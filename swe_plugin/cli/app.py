@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from swe_plugin.cli.commands import (
     audit,
+    cache,
     clean,
     doctor,
     eval_,
@@ -42,6 +43,7 @@ _COMMANDS = (
     eval_,
     recipes,
     plugins,
+    cache,
     clean,
     version,
 )
@@ -62,6 +64,7 @@ def _add_plugin_commands(app: typer.Typer) -> None:
 
     loaded = load_plugins()
     ours = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    ours |= {group.name or "" for group in app.registered_groups}
     for name in loaded.names("commands"):
         try:
             if name in ours:

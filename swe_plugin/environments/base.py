@@ -64,6 +64,7 @@ class EnvironmentSpec:
         network: ``none`` (loopback of its own only) or ``full``.
         label: instance and session, for leases and logs.
         options: backend-specific settings (``swe.environment.options``).
+        image_cache_gib: disk budget of the node's image store; 0: none.
     """
 
     image: Image
@@ -72,6 +73,7 @@ class EnvironmentSpec:
     network: str = "none"
     label: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    image_cache_gib: float = 0.0
 
 
 class Environment(abc.ABC):

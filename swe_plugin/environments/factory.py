@@ -67,4 +67,5 @@ def spec_for(image: Image, config: EnvironmentConfig, *, label: str = "") -> Env
         start_timeout_s=config.start_timeout_s,
     )
     env = {**AGENT_ENV, **config.env}
-    return EnvironmentSpec(image, limits, env, config.network, label, dict(config.options))
+    options = dict(config.options)
+    return EnvironmentSpec(image, limits, env, config.network, label, options, config.image_cache_gib)

@@ -14,7 +14,6 @@ import fcntl
 import json
 import logging
 import os
-import shutil
 import signal
 import socket
 import time
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_plugin.environments.home import home
+from swe_plugin.environments.removal import remove_tree
 
 __all__ = ["ReapReport", "ResourceLease", "lease_directory", "reap"]
 
@@ -175,10 +175,10 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
     for name in record.get("cgroups", ()):
         _remove_cgroup(Path(name), report)
     for name in record.get("directories", ()):
-        if Path(name).exists():
+        if os.path.lexists(name):
             report.processes += _kill(lambda name=name: _using(Path(name)), report)
             try:
-                shutil.rmtree(name)
+                remove_tree(Path(name))
                 report.directories += 1
             except OSError as error:
                 report.problems.append(f"{name}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,4 +71,5 @@ def build_rollout_worker(
 
 
 def _spec(config: EnvironmentConfig, task: Task, label: str) -> EnvironmentSpec:
-    return spec_for(task.image, config, label=label)
+    image = replace(task.image, commit=task.image.commit or task.base_commit)
+    return spec_for(image, config, label=label)

@@ -195,7 +195,7 @@ def test_what_cannot_be_removed_is_reported_and_kept(own_home, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "refused", path)
 
-    monkeypatch.setattr("swe_plugin.environments.leases.shutil.rmtree", refuse)
+    monkeypatch.setattr("swe_plugin.environments.removal.shutil.rmtree", refuse)
     report = reap()
     assert "refused" in report.problems[0]
     assert lease_ids() == [lease.id]

@@ -59,14 +59,14 @@ async def test_git_works_and_shows_only_the_agents_changes():
 
 async def test_start_reports_what_is_wrong_with_the_image(tmp_path):
     for base, message in {
-        "docker:python:3.11": "does not unpack docker images",
-        f"rootfs:{tmp_path}/nope": "not a directory",
+        f"oci:{tmp_path}/nope": "nope does not exist",
+        f"rootfs:{tmp_path}/nope": "nope does not exist",
         "nonsense": "unknown kind",
     }.items():
         with pytest.raises(EnvironmentStartError, match=message):
             await SandboxEnvironment(dataclasses.replace(spec(), image=Image(base))).start()
     (tmp_path / "empty/testbed").mkdir(parents=True)
-    with pytest.raises(EnvironmentStartError, match="bash does not start"):
+    with pytest.raises(EnvironmentStartError, match="the image has no bash"):
         await SandboxEnvironment(dataclasses.replace(spec(), image=Image(f"rootfs:{tmp_path}/empty"))).start()
     with pytest.raises(EnvironmentStartError, match="no directory /elsewhere"):
         await SandboxEnvironment(dataclasses.replace(spec(), image=Image(workdir="/elsewhere"))).start()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from swe_plugin.environments.images.archive import write_archive
+from swe_plugin.environments.images.recipe import Runner
 from swe_plugin.environments.images.resolve import Layers, check_image, resolve
 from swe_plugin.environments.images.store import ImageStore
 
-__all__ = ["ImageStore", "Layers", "check_image", "resolve"]
+__all__ = ["ImageStore", "Layers", "Runner", "check_image", "resolve", "write_archive"]

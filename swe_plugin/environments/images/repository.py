@@ -6,30 +6,17 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from swe_plugin.environments.images.git import run_git
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["build_repository", "repository_key"]
+__all__ = ["build_repository", "give", "repository_key"]
 
 _RECIPE = "repository-1"
 _DATE = 1577836800
 """2020-01-01T00:00:00Z: time of every file and of the commit, so that equal files give equal commit ids."""
-_GIT_ENV = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_AUTHOR_NAME": "swe-plugin",
-    "GIT_AUTHOR_EMAIL": "swe-plugin@localhost",
-    "GIT_AUTHOR_DATE": f"{_DATE} +0000",
-    "GIT_COMMITTER_NAME": "swe-plugin",
-    "GIT_COMMITTER_EMAIL": "swe-plugin@localhost",
-    "GIT_COMMITTER_DATE": f"{_DATE} +0000",
-}
-_CONFIG = ("core.hooksPath=/dev/null", "gc.auto=0", "core.autocrlf=false", "core.fileMode=true", "safe.directory=*")
 
 
 def repository_key(files: Mapping[str, str], workdir: str, owner: tuple[int, int]) -> str:
@@ -57,13 +44,13 @@ def build_repository(root: Path, files: Mapping[str, str], workdir: str, owner: 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
         os.utime(path, (_DATE, _DATE))
-    _git(top, "init", "-q", "--initial-branch=main", "--template=")
-    _git(top, "add", "-A", "--force")
-    _git(top, "commit", "-q", "--allow-empty", "--no-verify", "-m", "base")
+    run_git(top, "init", "-q", "--initial-branch=main", "--template=")
+    run_git(top, "add", "-A", "--force")
+    run_git(top, "commit", "-q", "--allow-empty", "--no-verify", "-m", "base")
     (top / ".git/COMMIT_EDITMSG").unlink(missing_ok=True)
     shutil.rmtree(top / ".git/logs", ignore_errors=True)
     (top / ".git/info").mkdir(exist_ok=True)
-    _give(top, owner)
+    give(top, owner)
 
 
 def _checked(name: str) -> PurePosixPath:
@@ -73,16 +60,8 @@ def _checked(name: str) -> PurePosixPath:
     return path
 
 
-def _git(top: Path, *arguments: str) -> None:
-    options = [word for setting in _CONFIG for word in ("-c", setting)]
-    run = subprocess.run(
-        ["git", *options, *arguments], cwd=top, env=_GIT_ENV, capture_output=True, text=True, check=False
-    )
-    if run.returncode:
-        raise EnvironmentStartError(f"image.files: git {arguments[0]}: {run.stderr.strip()}")
-
-
-def _give(top: Path, owner: tuple[int, int]) -> None:
+def give(top: Path, owner: tuple[int, int]) -> None:
+    """Make a directory and all in it the `owner`'s, who may change it."""
     for directory, names, files in os.walk(top):
         for name in (".", *names, *files):
             path = Path(directory) / name

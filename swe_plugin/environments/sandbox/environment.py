@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from swe_plugin.environments.base import EnvironmentSpec
-from swe_plugin.environments.images import Layers, check_image, resolve
+from swe_plugin.environments.images import ImageStore, Layers, check_image, resolve
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.owner import ZygoteProcess, borrowed_zygote, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
@@ -22,14 +22,14 @@ from swe_plugin.types import Image
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
 
-__all__ = ["SandboxEnvironment"]
+__all__ = ["SandboxEnvironment", "agent_owner"]
 
 logger = logging.getLogger(__name__)
 
 _AGENT_ID = 1000
 _STOP_TIMEOUT_S = 20.0
 _INODES_PER_MIB = 64
-_MIB = 1 << 20
+_MIB, _GIB = 1 << 20, 1 << 30
 
 
 class SandboxEnvironment(SupervisedEnvironment):
@@ -41,6 +41,7 @@ class SandboxEnvironment(SupervisedEnvironment):
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__(spec)
         self._zygote: ZygoteProcess | None = None
+        self._layers: Layers | None = None
         self._number = 0
 
     @classmethod
@@ -60,9 +61,16 @@ class SandboxEnvironment(SupervisedEnvironment):
         check_image(image)
 
     async def _launch(self) -> None:
-        mode, layers, zygote = await asyncio.to_thread(self._prepare)
-        self._zygote, self._number = zygote, zygote.next_number()
-        plan = self._plan(mode, [str(path) for path in layers.directories])
+        preparing = asyncio.get_running_loop().run_in_executor(None, self._prepare)
+        try:
+            mode, layers, zygote = await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            preparing.add_done_callback(_release_late)
+            raise
+        except EnvironmentStartError as error:
+            raise self._start_error(str(error)) from error
+        self._layers, self._zygote, self._number = layers, zygote, zygote.next_number()
+        plan = self._plan(mode, layers)
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
@@ -78,11 +86,20 @@ class SandboxEnvironment(SupervisedEnvironment):
 
     def _prepare(self) -> tuple[str, Layers, ZygoteProcess]:
         """What blocks: find the mode, build the image, start the zygote. All are remembered for the next time."""
-        mode = require_mode(str(self.spec.options.get("mode", "auto")))
-        owner = (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
-        return mode, resolve(self.spec.image, owner=owner), current_zygote()
+        from swe_plugin.environments.sandbox.builder import run_in_layers
 
-    def _plan(self, mode: str, layers: list[str]) -> Plan:
+        mode = require_mode(str(self.spec.options.get("mode", "auto")))
+        owner, zygote = agent_owner(mode), current_zygote()
+        store = ImageStore(budget_bytes=int(self.spec.image_cache_gib * _GIB))
+        layers = resolve(self.spec.image, owner=owner, store=store, run=run_in_layers)
+        try:
+            layers.check(self.spec.image, self.spec.env, owner)
+        except BaseException:
+            layers.release()
+            raise
+        return mode, layers, zygote
+
+    def _plan(self, mode: str, layers: Layers) -> Plan:
         assert self._zygote is not None
         spec, limits = self.spec, self.spec.limits
         try:
@@ -91,10 +108,10 @@ class SandboxEnvironment(SupervisedEnvironment):
             raise self._start_error(str(error)) from error
         return Plan(
             mode=mode,
-            layers=layers,
+            layers=[str(path) for path in layers.directories],
             mount_point=str(self._zygote.mount_point),
             workdir=spec.image.workdir,
-            env=dict(spec.env),
+            env=layers.environment(spec.env),
             network=spec.network,
             disk_bytes=limits.disk_mib * _MIB,
             disk_inodes=limits.disk_mib * _INODES_PER_MIB,
@@ -112,8 +129,15 @@ class SandboxEnvironment(SupervisedEnvironment):
     async def stop(self) -> None:
         """Kill everything in it; the kernel removes its namespaces and mounts, the zygote its cgroups."""
         channel, self._channel = self._channel, None
-        if channel is None:
-            return
+        try:
+            if channel is not None:
+                await self._end(channel)
+        finally:
+            layers, self._layers = self._layers, None
+            if layers is not None:
+                layers.release()
+
+    async def _end(self, channel: Channel) -> None:
         assert self._zygote is not None
         try:
             if channel.is_open:
@@ -122,3 +146,14 @@ class SandboxEnvironment(SupervisedEnvironment):
                     logger.error("%s: not gone after %g s; left to the reaper", self.spec.label, _STOP_TIMEOUT_S)
         finally:
             channel.close()
+
+
+def agent_owner(mode: str) -> tuple[int, int]:
+    """User and group id, on this machine, of the agent in sandboxes of a mode."""
+    return (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
+
+
+def _release_late(preparing: asyncio.Future[tuple[str, Layers, ZygoteProcess]]) -> None:
+    """Nobody waits any more for the layers of a start that was cancelled."""
+    if not preparing.cancelled() and preparing.exception() is None:
+        preparing.result()[1].release()

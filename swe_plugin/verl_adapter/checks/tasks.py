@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class _Reader:
 
     def __init__(self, s: Settings) -> None:
         self._columns = (str(s.get("data.prompt_key") or "prompt"), "task")
-        self._images: set[tuple[str, str]] = set()
+        self._images: set[str] = set()
         self._check_image = _image_check(s.swe.environment.backend)
 
     def read(self, key: str, file: str) -> int:
@@ -88,7 +89,7 @@ class _Reader:
         return self._image_problem(task.image)
 
     def _image_problem(self, image: Image) -> str:
-        seen = (image.base, image.workdir)
+        seen = repr(replace(image, files=dict.fromkeys(list(image.files)[:1], "")))  # whether there are any
         if seen not in self._images and self._check_image is not None:
             try:
                 self._check_image(image)

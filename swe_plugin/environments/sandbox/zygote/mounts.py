@@ -45,6 +45,7 @@ def enter_root(plan: Plan) -> None:
     sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
     resolver = _resolver() if plan.network == "full" else b""
     lowers = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in plan.layers]
+    own = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (plan.upper, plan.work) if path]
     sys_.mount(
         "tmpfs",
         plan.mount_point,
@@ -56,8 +57,8 @@ def enter_root(plan: Plan) -> None:
     for name, mode in {"upper": 0o755, "work": 0o755, "root": 0o755, "tmp": 0o1777, "shm": 0o1777}.items():
         os.mkdir(name)
         os.chmod(name, mode)
-    _overlay(lowers, unprivileged=plan.user_namespace)
-    for fd in lowers:
+    _overlay(lowers, own, unprivileged=plan.user_namespace)
+    for fd in (*lowers, *own):
         os.close(fd)
     os.chdir("root")
     for name in ("dev", "proc", "tmp"):
@@ -73,10 +74,11 @@ def enter_root(plan: Plan) -> None:
         _write_resolver(resolver)
 
 
-def _overlay(lowers: list[int], *, unprivileged: bool) -> None:
+def _overlay(lowers: list[int], own: list[int], *, unprivileged: bool) -> None:
     # Layers by descriptor: their paths may be long, hold commas or colons, and are not shown to the agent.
     lower = ":".join(f"/proc/self/fd/{fd}" for fd in lowers)
-    options = f"lowerdir={lower},upperdir=upper,workdir=work,metacopy=off,index=off"
+    upper, work = (f"/proc/self/fd/{fd}" for fd in own) if own else ("upper", "work")
+    options = f"lowerdir={lower},upperdir={upper},workdir={work},metacopy=off,index=off"
     options += ",userxattr" if unprivileged else ",redirect_dir=nofollow"
     sys_.mount("overlay", "root", "overlay", _SAFE, options)
 

@@ -26,6 +26,7 @@ class Plan:
         cgroups: controller -> directory to make for this sandbox; empty where there is none.
         cgroup_version: 1 or 2, of those.
         trial: check the machine and end, without a session.
+        upper, work: directories of the host that get what is written outside /tmp (image builds); empty: the tmpfs.
     """
 
     mode: str
@@ -46,6 +47,8 @@ class Plan:
     cgroups: dict[str, str] = field(default_factory=dict)
     cgroup_version: int = 1
     trial: bool = False
+    upper: str = ""
+    work: str = ""
 
     @property
     def user_namespace(self) -> bool:

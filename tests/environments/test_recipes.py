@@ -1,0 +1,160 @@
+"""Recipes: requirements as of a day, a repository at a commit and set-up commands become shared layers."""
+
+import base64
+import hashlib
+import os
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
+from swe_plugin.environments.images import ImageStore, resolve
+from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.environments.sandbox.builder import run_in_layers
+from swe_plugin.errors import EnvironmentStartError
+from swe_plugin.types import Image
+
+from .conftest import MODES, skip_unless
+from .image_repositories import git
+
+OWNER = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+
+
+def wheel(path, name, version, text):
+    """A wheel of one module."""
+    files = {
+        f"{name}.py": text,
+        f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{file},sha256={base64.urlsafe_b64encode(hashlib.sha256(data.encode()).digest()).rstrip(b'=').decode()},{len(data)}\n"
+        for file, data in files.items()
+    )
+    with zipfile.ZipFile(path / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for file, data in {**files, f"{name}-{version}.dist-info/RECORD": record}.items():
+            archive.writestr(file, data)
+    return f"{name}-{version}-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, swe_home):
+    """A state directory with the host image."""
+    path, before = tmp_path_factory.mktemp("recipes"), os.environ["SWE_PLUGIN_HOME"]
+    host = resolve(Image(), owner=OWNER).directories[-1]
+    os.environ["SWE_PLUGIN_HOME"] = str(path)
+    (path / "images").mkdir()
+    (path / "images" / host.name).symlink_to(host.resolve())
+    yield path
+    os.environ["SWE_PLUGIN_HOME"] = before
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A repository of two commits and the ids of both."""
+    top = tmp_path_factory.mktemp("repository") / "repo"
+    top.mkdir()
+    git(top, "init", "-q")
+    commits = []
+    for number in (1, 2):
+        (top / "version").write_text(f"{number}\n")
+        git(top, "add", ".")
+        git(top, "commit", "-qm", f"commit {number}")
+        commits.append(git(top, "rev-parse", "HEAD"))
+    return top, commits
+
+
+def spec(image, mode="auto"):
+    return EnvironmentSpec(image, EnvironmentLimits(), AGENT_ENV, label="recipe", options={"mode": mode})
+
+
+SETUP = (
+    "cat version > made",
+    "mkdir -p /opt/tool && echo setup > /opt/tool/file",
+    "rm -r /usr/share/git-core && mkdir /usr/share/git-core && touch /usr/share/git-core/new",
+    "rm /etc/hosts",
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_set_up_runs_once_on_the_repository_and_stays(home, repository, mode):
+    skip_unless(mode)
+    top, (first, _) = repository
+    image, store, built = Image(repository=str(top), commit=first, setup=SETUP), ImageStore(), []
+    for _ in range(2):
+        async with SandboxEnvironment(spec(image, mode)) as environment:
+            result = await environment.shell(
+                "cat made /opt/tool/file; ls /usr/share/git-core; ls /etc/hosts; echo more >> made"
+            )
+            assert result.stdout.startswith("1\nsetup\nnew\n")
+            assert "No such file" in result.stdout
+            assert "denied" not in result.stdout
+            assert (await environment.exec(["git", "status", "--porcelain"])).stdout == "?? made\n"
+            assert (await environment.exec(["test", "-e", "/etc/resolv.conf"])).exit_code != 0
+        built.append(sorted(entry.key for entry in store.entries() if entry.what == "host set-up"))
+    assert built[0] == built[1] != []
+
+
+def test_commits_share_what_is_below_them(home, repository):
+    top, (first, second) = repository
+    one, two = (
+        resolve(Image(repository=str(top), commit=commit), owner=OWNER).directories for commit in (first, second)
+    )
+    assert one[1:] == two[1:]
+    assert [(layers[0] / "testbed/version").read_text() for layers in (one, two)] == ["1\n", "2\n"]
+
+
+def test_a_command_that_fails_is_an_error_with_what_it_said_and_no_layer(home):
+    image = Image(files={"a": "x"}, setup=("echo fine", "echo reason >&2; false", "touch /never"))
+    before = len(ImageStore().entries())
+    with pytest.raises(EnvironmentStartError, match=r"image 'host': .*failed \(exit code 1\): fine\nreason"):
+        resolve(image, owner=OWNER, run=run_in_layers)
+    assert len(ImageStore().entries()) <= before + 2, "the repository, for both owners"
+    assert list((home / "images/tmp").iterdir()) == []
+
+
+def test_a_recipe_that_turns_etc_into_a_link_touches_nothing_here(home, tmp_path):
+    (tmp_path / "resolv.conf").write_text("mine")
+    setup = ("mv /etc /old", f"ln -s {tmp_path} /etc")
+    layers = resolve(Image(files={"link": "x"}, setup=setup), owner=OWNER, run=run_in_layers)
+    assert layers.view.lookup("/etc").is_symlink()
+    assert (tmp_path / "resolv.conf").read_text() == "mine"
+    layers.release()
+
+
+def test_without_a_sandbox_a_recipe_is_refused(home):
+    with pytest.raises(EnvironmentStartError, match="run in a sandbox, which does not work here"):
+        resolve(Image(files={"b": "y"}, setup=("true",)), owner=OWNER)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"requirements": ["x"]}, "image.python is empty"),
+        ({"requirements": ["x"], "python": "python", "as_of": "yesterday"}, "image.as_of='yesterday': must be a day"),
+        ({"repository": "/x", "files": {"a": ""}, "commit": "1" * 40}, "exclude each other"),
+    ],
+)
+def test_recipes_that_contradict_are_refused(home, fields, message):
+    with pytest.raises(EnvironmentStartError, match=message):
+        resolve(replace(Image(), **fields), owner=OWNER)
+
+
+async def test_requirements_are_installed_for_the_interpreter_of_the_base(home, tmp_path):
+    pytest.importorskip("uv", reason="requirements are installed with uv")
+    import shutil
+
+    root = tmp_path / "root"
+    shutil.copytree(resolve(Image(), owner=OWNER).directories[-1], root, symlinks=True)
+    (root / "wheels").mkdir()
+    name = wheel(root / "wheels", "leftpad", "1.0", "pad = str.rjust\n")
+    image = Image(
+        f"rootfs:{root}", files={"a": "x"}, python="python3", requirements=[f"/wheels/{name}"], as_of="2024-01-31"
+    )
+    async with SandboxEnvironment(spec(image)) as environment:
+        result = await environment.exec(
+            ["python3", "-c", "import leftpad; print(leftpad.pad('x', 3), leftpad.__file__)"]
+        )
+        assert result.stdout.startswith("  x /usr/local/"), result.stderr
+        assert (await environment.exec(["ls", "/"])).stdout.count("swe-build") == 0

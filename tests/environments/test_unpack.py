@@ -1,0 +1,286 @@
+"""Layers of images: what overlayfs shows of them is what their archives say, and nothing gets out."""
+
+import io
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from swe_plugin.environments.images.unpack import LayerError, unpack_layer
+from swe_plugin.environments.images.view import MergedView
+
+from .image_archives import layer, member, sha256
+
+AS_ROOT = os.geteuid() == 0
+
+
+def unpack(tmp_path, *layers, squash=not AS_ROOT):
+    """Unpack layers, lowest first; returns their directories, topmost first."""
+    roots = []
+    for data in layers:
+        root = Path(tmp_path, f"layer{len(roots)}")
+        root.mkdir()
+        unpack_layer(io.BytesIO(data), sha256(data), root, MergedView(roots), squash=squash)
+        roots.insert(0, root)
+    return roots
+
+
+def seen(roots):
+    """path -> None (a directory), content or link, as `MergedView` has it."""
+    return {str(path)[1:]: _content(real) for path, real in MergedView(roots).walk("/")}
+
+
+def _content(real):
+    if real.is_symlink():
+        return f"->{real.readlink()}"
+    return None if real.is_dir() else real.read_text()
+
+
+def mounted(tmp_path, roots):
+    """The same as the kernel has it: the layers mounted as overlayfs, in a mount namespace of its own."""
+    for name in ("none", "at"):
+        Path(tmp_path, name).mkdir(exist_ok=True)
+    lowers = ":".join([*map(str, roots), str(Path(tmp_path, "none"))])
+    options, flags = (f"lowerdir={lowers}", "-m") if AS_ROOT else (f"lowerdir={lowers},userxattr", "-Urm")
+    script = 'mount -t overlay overlay -o "$1" "$2" && cd "$2" && find . -mindepth 1 -printf "%P\\t%y\\t%l\\n"'
+    run = subprocess.run(
+        ["unshare", flags, "sh", "-c", script, "sh", options, str(Path(tmp_path, "at"))],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = (line.split("\t") for line in run.stdout.splitlines())
+    return {path: {"d": None, "l": f"->{link}"}.get(kind, kind) for path, kind, link in rows}
+
+
+def kinds(tree):
+    return {path: "f" if value is not None and not value.startswith("->") else value for path, value in tree.items()}
+
+
+def applied(layers):
+    """A naive model: a dict, to which each layer's deletions and then its entries are applied in turn."""
+    tree = {}
+
+    def drop(path, itself=True):
+        for known in [known for known in tree if known.startswith(path + "/") or (itself and known == path)]:
+            del tree[known]
+
+    for entries in layers:
+        for path in [path for kind, path, _ in entries if kind == "delete"]:
+            drop(path)
+        for path in [path for kind, path, _ in entries if kind == "opaque"]:
+            if tree.get(path, "no") is None:
+                drop(path, itself=False)
+        for kind, path, text in entries:
+            if kind in ("delete", "opaque"):
+                continue
+            parents = ["/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 1)]
+            for parent in parents:
+                if tree.get(parent, "no") is not None:
+                    drop(parent)
+                    tree[parent] = None
+            if kind == "file":
+                drop(path)
+                tree[path] = text
+            elif tree.get(path, "no") is not None:
+                tree[path] = None
+    return tree
+
+
+def written(entries):
+    names = {
+        "delete": lambda path: _beside(path, ".wh." + Path(path).name),
+        "opaque": lambda path: path + "/.wh..wh..opq",
+    }
+    rows = []
+    for kind, path, text in entries:
+        rows.append((path + "/", None) if kind == "directory" else (names.get(kind, str)(path), text))
+    return layer(*rows)
+
+
+def _beside(path, name):
+    return str(Path(path).parent / name)
+
+
+PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
+ENTRIES = st.tuples(st.sampled_from(["file", "file", "directory", "delete", "opaque"]), PATHS, st.sampled_from("xyz"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(layers=st.lists(st.lists(ENTRIES, max_size=6), min_size=1, max_size=4))
+def test_stacked_layers_are_what_a_naive_model_says(layers, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("layers")
+    roots = unpack(tmp_path, *map(written, layers))
+    expected = applied(layers)
+    assert seen(roots) == expected
+    assert mounted(tmp_path, roots) == kinds(expected)
+
+
+def test_a_layer_keeps_modes_times_links_and_hard_links(tmp_path):
+    info, data = member("bin/tool", data=b"#!/bin/sh\n", mode=0o4755, mtime=1234567890.5)
+    entries = [
+        member("tmp", tarfile.DIRTYPE, mode=0o1777),
+        (info, data),
+        ("bin/same", "=bin/tool"),
+        ("to", "->/bin/tool"),
+        member("pipe", tarfile.FIFOTYPE),
+        member("null", tarfile.CHRTYPE),
+    ]
+    (root,) = unpack(tmp_path, layer(*entries))
+    tool = (root / "bin/tool").stat()
+    assert (stat.S_IMODE(tool.st_mode), tool.st_mtime_ns, tool.st_nlink) == (0o4755, 1234567890_500000000, 2)
+    assert stat.S_IMODE((root / "tmp").stat().st_mode) == 0o1777
+    assert (root / "bin/same").samefile(root / "bin/tool")
+    assert str((root / "to").readlink()) == "/bin/tool"
+    assert stat.S_ISFIFO((root / "pipe").stat().st_mode)
+    assert not (root / "null").exists()
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="owners take root")
+def test_owners_are_the_archives_or_squashed_to_the_caller(tmp_path):
+    data = layer(
+        member("mail", data=b"x", uid=8, gid=9, mode=0o000), member("spool", tarfile.DIRTYPE, uid=8, mode=0o000)
+    )
+    for name, squash, uid, mode in (("kept", False, 8, 0o000), ("squashed", True, os.geteuid(), 0o600)):
+        (tmp_path / name).mkdir()
+        unpack_layer(io.BytesIO(data), "", tmp_path / name, MergedView([]), squash=squash)
+        info = (tmp_path / name / "mail").stat()
+        assert (info.st_uid, stat.S_IMODE(info.st_mode)) == (uid, mode)
+
+
+def test_a_directory_that_the_layer_does_not_list_is_as_below(tmp_path):
+    lower = layer(member("tmp", tarfile.DIRTYPE, mode=0o1777), member("srv", tarfile.DIRTYPE, mode=0o700))
+    upper, _ = unpack(tmp_path, lower, layer(("tmp/x", "x"), ("srv/.wh.no", ""), ("new/y", "y")))
+    assert stat.S_IMODE((upper / "tmp").stat().st_mode) == 0o1777
+    assert not (upper / "srv").exists(), "there was nothing to delete"
+    assert stat.S_IMODE((upper / "new").stat().st_mode) == 0o755
+
+
+def test_parents_that_are_links_lead_where_they_lead_inside(tmp_path):
+    roots = unpack(
+        tmp_path, layer(("usr/lib/", None), ("lib", "->usr/lib")), layer(("lib/new.so", "n"), ("lib/.wh.x", ""))
+    )
+    assert seen(roots) == {"usr": None, "usr/lib": None, "usr/lib/new.so": "n", "lib": "->usr/lib"}
+    assert mounted(tmp_path, roots) == kinds(seen(roots))
+
+
+def test_a_hard_link_to_a_file_of_a_lower_layer_is_a_copy(tmp_path):
+    upper, lower = unpack(tmp_path, layer(("a", "text"), ("l", "->a")), layer(("b", "=a"), ("m", "=l")))
+    assert (upper / "b").read_text() == "text"
+    assert not (upper / "b").samefile(lower / "a")
+    assert str((upper / "m").readlink()) == "a"
+
+
+OUTSIDE = "OUTSIDE"
+ESCAPES = {
+    "dot dot": [("a/../../OUTSIDE/new", "x")],
+    "absolute": [("/OUTSIDE/new", "x")],
+    "link then file": [("to", "->OUTSIDE"), ("to/new", "x")],
+    "relative link then file": [("to", "->" + "../" * 40 + "OUTSIDE"), ("to/new", "x")],
+    "link to a link": [("one", "->OUTSIDE"), ("two", "->one"), ("two/new", "x")],
+    "link then directory": [("to", "->OUTSIDE"), ("to/", None), ("to/new", "x")],
+    "directory then link": [("to/", None), ("to/.wh.secret", ""), ("to", "->OUTSIDE")],
+    "opaque then link": [("to/", None), ("to/.wh..wh..opq", ""), ("to", "->OUTSIDE")],
+    "mode of what became a link": [member("to/in", tarfile.DIRTYPE, mode=0o777), ("to", "->OUTSIDE/..")],
+    "hard link out": [("hard", "=../../OUTSIDE/secret"), ("hard", "x")],
+    "hard link through a link": [("to", "->OUTSIDE"), ("hard", "=to/secret"), ("hard", "x")],
+    "hard link to a link, then written": [("to", "->OUTSIDE/secret"), ("hard", "=to"), ("hard", "x")],
+    "whiteout through a link": [("to", "->OUTSIDE"), ("to/.wh.secret", "")],
+    "opaque through a link": [("to", "->OUTSIDE"), ("to/.wh..wh..opq", "")],
+    "whiteout of dot dot": [("a/", None), ("a/.wh...", "")],
+    "file through its own link": [("to", "->OUTSIDE/secret"), ("to", "x")],
+    "a loop": [("a", "->b"), ("b", "->a"), ("a/new", "x")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+@pytest.mark.parametrize(
+    "below", [[], [("to", "->OUTSIDE"), ("OUTSIDE/secret", "below"), ("a/x", "")]], ids=["alone", "on one"]
+)
+def test_nothing_gets_out_of_a_layer(tmp_path, name, below):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (outside / "in").mkdir(mode=0o700)
+    before = _state(outside)
+
+    def placed(entries):
+        where = str(outside)
+        rows = []
+        for entry in entries:
+            if isinstance(entry[0], tarfile.TarInfo):
+                rows.append(entry)
+            else:
+                target = entry[1] and entry[1].replace("OUTSIDE", where if "->OUT" in entry[1] else where[1:])
+                rows.append((entry[0].replace("OUTSIDE", where[1:]), target))
+        return layer(*rows)
+
+    try:
+        roots = unpack(tmp_path, placed(below), placed(ESCAPES[name]))
+    except LayerError:
+        roots = [tmp_path / "layer0"]
+    assert _state(outside) == before
+    for root in roots:
+        for path in root.rglob("*"):
+            assert path.is_symlink() or not path.is_file() or path.read_text() != "secret"
+
+
+def test_trees_too_deep_to_walk_are_refused_also_by_links(tmp_path):
+    with pytest.raises(LayerError, match="more than 200 directories in one another"):
+        unpack(tmp_path, layer(("a/" * 1900 + "x", "x")))
+    shutil.rmtree(tmp_path / "layer0")
+    deep = "a/" * 150
+    with pytest.raises(LayerError, match="more than 200 directories in one another"):
+        unpack(tmp_path, layer((deep, None), ("link", "->" + deep), ("link/" + deep + "x", "x")))
+
+
+def test_a_file_that_says_it_is_larger_than_the_disk_is_not_written(tmp_path):
+    info, _ = member("bomb")
+    info.size = 1 << 60
+    with pytest.raises(OSError, match="No space left"):
+        unpack_layer(io.BytesIO(info.tobuf() + bytes(10240)), "", tmp_path, MergedView([]), squash=True)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_devices_are_left_out_and_never_made(tmp_path):
+    kinds = [tarfile.CHRTYPE, tarfile.BLKTYPE]
+    (root,) = unpack(tmp_path, layer(*(member(f"d{k[0]}", k, devmajor=8, devminor=0) for k in kinds), ("f", "x")))
+    assert [path.name for path in root.iterdir()] == ["f"]
+
+
+def _state(top):
+    rows = [
+        (str(path), path.lstat().st_mode, os.listxattr(path), path.stat().st_nlink) for path in (top, *top.rglob("*"))
+    ]
+    return rows, (top / "secret").read_text()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (lambda good: good[:700], "damaged"),
+        (lambda good: good[: len(good) // 2], "damaged: its content is"),
+        (lambda good: b"no tar at all" * 100, "damaged"),
+        (lambda good: b"", "damaged"),
+        (lambda good: good + b"\0" * 512, "damaged: its content is"),
+    ],
+    ids=["cut in a file", "cut in the end", "no tar", "empty", "longer"],
+)
+def test_a_damaged_layer_is_refused(tmp_path, data, why):
+    good = layer(("a", "x" * 600), ("b", "y"))
+    with pytest.raises(LayerError, match=why):
+        unpack_layer(io.BytesIO(data(good)), sha256(good), tmp_path, MergedView([]), squash=True)
+
+
+def test_without_a_digest_a_cut_archive_is_noticed_by_its_end(tmp_path):
+    good = layer(("a", "x" * 600), ("b", "y"))
+    for number, data in enumerate(
+        [good[:1536], good[:1536] + b"broken" * 500, good[:1536] + b"no header!" * 60 + bytes(2048)]
+    ):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(LayerError, match="damaged"):
+            unpack_layer(io.BytesIO(data), "", tmp_path / str(number), MergedView([]), squash=True)

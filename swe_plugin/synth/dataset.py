@@ -18,9 +18,9 @@ from swe_plugin.policies.litellm_policy import LitellmPolicy
 from swe_plugin.synth import run
 from swe_plugin.synth.origin import read_project
 from swe_plugin.synth.report import ProjectReport
+from swe_plugin.synth.requirements import merged_requirements
 from swe_plugin.synth.statement import ModelWriter, TemplateWriter, Writer
 from swe_plugin.synth.suite import Suite, suite_command
-from swe_plugin.synth.workbench import build_workbench, merged_requirements
 from swe_plugin.types import Image
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Ingredients", "Watcher", "make_dataset"]
 
 _MODEL = "litellm:"
+_BASE, _PYTHON = "host", "python3"
+_BUILD_S = 1800.0
 
 
 class Watcher(run.Watcher, Protocol):
@@ -49,13 +51,15 @@ class Ingredients:
     Attributes:
         sources: see `origin.read_project`.
         requirements: lines that the tests need beside what the projects say.
-        image: base with Python and pytest; empty: one is made per set of requirements.
+        image: base with Python, pytest and what the projects need; empty: this machine's tools, and what they need.
+        as_of: requirements are resolved as on this day (``YYYY-MM-DD``); empty: today.
         jobs: bugs at once.
     """
 
     sources: Sequence[str]
     requirements: Sequence[str] = ()
     image: str = ""
+    as_of: str = ""
     jobs: int = 1
 
 
@@ -116,16 +120,23 @@ async def _suite(
 ) -> Suite:
     watcher.doing(f"{source}: reading")
     project = await asyncio.to_thread(read_project, source)
-    requirements = merged_requirements(project.requirements, ingredients.requirements, project.name)
-    base = ingredients.image
-    if not base:
-        watcher.doing(f"{project.name}: an image with {', '.join(requirements)}")
-        base = await asyncio.to_thread(build_workbench, requirements)
+    needed = () if ingredients.image else ("pytest", *project.requirements)
+    requirements = merged_requirements(needed, ingredients.requirements, project.name)
+    image = Image(
+        base=ingredients.image or _BASE,
+        files=project.files,
+        python=_PYTHON if requirements else "",
+        requirements=requirements,
+        as_of=ingredients.as_of if requirements else "",
+    )
 
     def spec(image: Image, label: str) -> EnvironmentSpec:
         return spec_for(image, config, label=label)
 
-    return Suite(project, Image(base=base, files=project.files), suite_command(project, settings.arguments), pool, spec)
+    suite = Suite(project, image, suite_command(project, settings.arguments), pool, spec)
+    watcher.doing(f"{project.name}: image {image.base} with {', '.join(requirements) or 'nothing more'}")
+    await suite.check_image(_BUILD_S)
+    return suite
 
 
 def _writers(settings: SynthSettings, config: SweConfig) -> Callable[[Project], Writer]:

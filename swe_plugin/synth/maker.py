@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from swe_plugin.synth.difficulty import estimate_difficulty
 from swe_plugin.synth.patch import unified_diff
 from swe_plugin.synth.split import Split, split_files, split_functions
 from swe_plugin.synth.trial import Limits, Outcome, Trial, try_bug
-from swe_plugin.types import GradingSpec, Image, Task, TestStatus
+from swe_plugin.types import GradingSpec, Task, TestStatus
 
 if TYPE_CHECKING:
     from swe_plugin.synth.baseline import Baseline
@@ -102,7 +103,7 @@ class TaskMaker:
             instance_id=f"{project.name}__{project.version}-{bug.kind}-{bug.digest[:8]}",
             problem_statement=statement,
             repo=project.name,
-            image=Image(base=self.suite.image.base, files=files, workdir=self.suite.image.workdir),
+            image=dataclasses.replace(self.suite.image, files=files),
             grading=GradingSpec(
                 command=self.suite.command,
                 parser="pytest",

@@ -61,7 +61,8 @@ async def synthesize(
         asyncio.CancelledError: the caller was cancelled; no environment is left.
     """
     project = suite.project
-    digest = settings.digest(project.digest, [suite.image.base, *suite.command])
+    image = suite.image
+    digest = settings.digest(project.digest, [image.base, *image.requirements, image.as_of, *suite.command])
     known = ledger.done.get(f"{digest}/baseline")
     if known is None:
         watcher.doing(f"{project.name}: running its tests, {settings.runs} times")

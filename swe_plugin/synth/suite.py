@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from swe_plugin.errors import EnvironmentUnavailable
+from swe_plugin.errors import ConfigError, EnvironmentUnavailable
 from swe_plugin.grading.parsers import pytest_summary, status_of
 from swe_plugin.synth.recorder import PLUGIN, PLUGIN_FOLDER, PLUGIN_MODULE, RECORD_FILE, Record
 from swe_plugin.types import Image, TestStatus
@@ -122,13 +123,22 @@ class Suite:
                 record = Record()  # pytest did not come to its end
             return SuiteRun(pytest_summary(output), record, result.duration_s, False, output[-2000:])
 
-    async def installed(self) -> bool:
-        """Whether the image has a copy of the project, which would show the fix to every agent.
+    async def check_image(self, timeout_s: float) -> None:
+        """Start one environment, for which the image is built if it is not here, and look into it.
+
+        Args:
+            timeout_s: of the start.
 
         Raises:
-            EnvironmentStartError, EnvironmentUnavailable: infrastructure failed.
+            ConfigError: the image has a copy of the project, which would show the fix to every agent.
+            EnvironmentStartError, EnvironmentUnavailable: infrastructure failed, or the image cannot be had.
         """
-        async with self.pool.lease(self.spec(self.image, "synth-installed"), purpose="grading") as lease:
+        spec = self.spec(self.image, f"{self.project.name}@image")
+        patient = dataclasses.replace(spec, limits=dataclasses.replace(spec.limits, start_timeout_s=timeout_s))
+        async with self.pool.lease(patient, purpose="grading") as lease:
             script = "import sys; from importlib.metadata import version; version(sys.argv[1])"
             command = ["python3", "-I", "-c", script, self.project.name]
-            return (await lease.environment.exec(command, cwd="/")).exit_code == 0
+            found = await lease.environment.exec(command, cwd="/")
+        if found.exit_code == 0:
+            fix = "is installed in the image as well (something needs it), where every agent can read the fix"
+            raise ConfigError("source", self.project.name, fix)

@@ -88,9 +88,7 @@ def test_mistakes_end_with_their_reason(repository, tmp_path, monkeypatch, words
 def test_stopping_leaves_no_environment_and_keeps_what_was_tried(repository, tmp_path, number, code):
     state = tmp_path / "home"
     state.mkdir()
-    for name in ("images", "workbenches"):
-        (node_state() / name).mkdir(exist_ok=True)
-        (state / name).symlink_to(node_state() / name)
+    (state / "images").symlink_to(node_state() / "images")
     out = tmp_path / "made"
     process = subprocess.Popen(
         [sys.executable, "-m", "swe_plugin.cli", "synth", str(repository), "--runs", "2", "--out", str(out)],

@@ -9,7 +9,7 @@ import pytest
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.synth.origin import read_project
-from swe_plugin.synth.workbench import merged_requirements
+from swe_plugin.synth.requirements import merged_requirements
 
 FILES = {
     "PKG-INFO": "Metadata-Version: 2.1\nName: My_Calc\nVersion: 1.2\nRequires-Dist: six>=1\n"
@@ -112,7 +112,8 @@ def test_what_is_nothing_is_refused(tmp_path):
 
 
 def test_the_callers_requirement_replaces_the_projects():
-    assert merged_requirements(["six>=1"], ["pytest<8.4", "Six==1.16"], "calc") == ("pytest<8.4", "Six==1.16")
+    lines = merged_requirements(["pytest", "six>=1"], ["pytest<8.4", "Six==1.16"], "calc")
+    assert lines == ("pytest<8.4", "Six==1.16")
     with pytest.raises(ConfigError, match="shows every agent the fix"):
         merged_requirements([], ["Calc"], "calc")
     with pytest.raises(ConfigError, match="no requirement"):

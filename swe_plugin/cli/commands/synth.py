@@ -47,7 +47,8 @@ def synth(
     attempts: Annotated[int, typer.Option(min=0, help="Bugs tried per source at most; 0: ten per task.")] = 0,
     kind: Annotated[list[str] | None, typer.Option(help="Kind of bug; all, if none is named.")] = None,
     with_: Annotated[list[str] | None, typer.Option("--with", help="Requirement that the tests need.")] = None,
-    image: Annotated[str, typer.Option(help="Image base with Python and pytest, instead of one made here.")] = "",
+    as_of: Annotated[str, typer.Option(help="Day, YYYY-MM-DD, of the requirements' versions; default: today.")] = "",
+    image: Annotated[str, typer.Option(help="Image base with all that the tests need, e.g. docker:REFERENCE.")] = "",
     pytest: Annotated[list[str] | None, typer.Option(help="One more word for pytest.")] = None,
     hint: Annotated[str, typer.Option(help="What a statement names: function, module or none.")] = "function",
     statements: Annotated[str, typer.Option(help="template, or litellm:<provider>/<model>.")] = "template",
@@ -95,7 +96,7 @@ def synth(
     )
     chosen = replace(chosen, kinds=tuple(kind)) if kind else chosen
     words = [*(settings or []), *([f"swe.environment.backend={backend}"] if backend else [])]
-    ingredients = Ingredients(sources, with_ or (), image, jobs)
+    ingredients = Ingredients(sources, with_ or (), image, as_of, jobs)
     work = _synth(ingredients, chosen, out, words)
     reports = run_command(work, stopped="stopped; no environment is left; the same command goes on from here")
     if as_json:

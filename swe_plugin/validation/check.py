@@ -18,7 +18,7 @@ from swe_plugin.validation.shuffle import is_pytest, shuffled, was_shuffled
 if TYPE_CHECKING:
     from swe_plugin.grading.judge import Verdict as Judged
     from swe_plugin.rollout.worker import RolloutWorker
-    from swe_plugin.types import Task
+    from swe_plugin.types import Image, Task
 
 __all__ = ["Effort", "TaskCheck"]
 
@@ -77,7 +77,7 @@ class TaskCheck:
             done = error
         return Finding(
             instance_id=self.task.instance_id,
-            image=self.task.image.base,
+            image=_name(self.task.image),
             verdict=done.verdict,
             detail=done.detail,
             tests=done.tests[:_SHOWN_TESTS],
@@ -181,6 +181,16 @@ class TaskCheck:
         if judged.grade is None or not was_shuffled(judged.grade):
             return None
         return [item for item, status in judged.grade.statuses.items() if status != first.statuses[item]]
+
+
+def _name(image: Image) -> str:
+    """Of an image, by what it is made of; tasks that differ in their files only share it."""
+    parts = [
+        image.base,
+        *image.requirements,
+        *([f"{image.repository}@{image.commit[:12]}"] if image.repository else []),
+    ]
+    return " + ".join([*parts, *(["setup"] if image.setup else [])])
 
 
 def _no_grade(stop: StopReason, failures: Sequence[AttemptFailure]) -> _Done:

@@ -33,7 +33,7 @@ class Finding:
 
     Attributes:
         instance_id: of the task.
-        image: base of its image.
+        image: what its image is made of, without the task's own files.
         verdict: see `Verdict`.
         detail: the reason, in one line; empty for a good task.
         tests: ids behind the verdict.

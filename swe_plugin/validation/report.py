@@ -14,10 +14,10 @@ __all__ = ["ImageUse", "Report"]
 
 @dataclass(frozen=True, slots=True)
 class ImageUse:
-    """One image base.
+    """One image, whatever files tasks put into it.
 
     Attributes:
-        name: `Image.base`.
+        name: see `Finding.image`.
         tasks: that start from it.
         broken: of these, the ones for which no environment became ready.
         start_s: the slowest start, in seconds.

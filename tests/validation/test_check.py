@@ -171,3 +171,9 @@ def test_the_report_names_slow_and_broken_images_and_slow_tests():
     ]
     assert [finding.instance_id for finding in report.slow] == ["a"]
     assert report.keep_list() == "# 2 of 3 tasks, by swe-plugin validate\n# not b: broken image\na\nc\n"
+
+
+async def test_an_image_is_named_by_what_it_is_made_of(run):
+    image = dataclasses.replace(GOOD.image, python="python3", requirements=("six", "pytest<9"), setup=("true",))
+    plain, made = await run(GOOD, variant("made", image=image), repeat=1)
+    assert (plain.image, made.image) == ("host", "host + six + pytest<9 + setup")

@@ -20,6 +20,7 @@ __all__ = [
     "GradingSpec",
     "Image",
     "Message",
+    "Phase",
     "Reply",
     "RolloutResult",
     "Segment",
@@ -320,6 +321,21 @@ class AttemptFailure:
     stop: StopReason | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of time in a rollout.
+
+    Attributes:
+        name: ``wait``, ``start``, ``generate``, ``exec``, ``patch`` or ``grade``.
+        began: Unix time in seconds; that of a start ahead of time lies before the rollout.
+        seconds: how long it took.
+    """
+
+    name: str
+    began: float
+    seconds: float
+
+
 @dataclass(slots=True)
 class RolloutResult:
     """Everything one rollout produced.
@@ -337,6 +353,8 @@ class RolloutResult:
         segments: token streams, in order; empty for policies without tokens.
         timings: phase -> seconds (``wait``, ``start``, ``hidden``, ``generate``, ``exec``, ``patch``, ``grade``,
             ``total``); ``hidden``, of environments started ahead, was over before the rollout began.
+        phases: the same in order of time, one entry for each stretch, all attempts included.
+        worker: ``<host>:<process id>`` of where it ran.
         failures: one per failed attempt.
         n_format_errors: answers in which no action could be read.
         flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.
@@ -354,6 +372,8 @@ class RolloutResult:
     turns: list[Turn] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    worker: str = ""
     failures: list[AttemptFailure] = field(default_factory=list)
     n_format_errors: int = 0
     flags: tuple[str, ...] = ()

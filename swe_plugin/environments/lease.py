@@ -18,9 +18,11 @@ class Lease:
         wait_s: seconds waited for a slot.
         start_s: seconds waited for its start.
         hidden_s: seconds of its start that were over before anybody asked for it.
+        began: Unix time at which its start began.
     """
 
     environment: Environment
     wait_s: float
     start_s: float
     hidden_s: float = 0.0
+    began: float = 0.0

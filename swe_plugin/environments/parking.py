@@ -29,6 +29,7 @@ class _Parked:
     ready: Ready
     environment: Environment | None = None
     start_s: float = 0.0
+    began: float = 0.0
     task: asyncio.Task[None] = field(init=False)
 
 
@@ -83,7 +84,7 @@ class Parking:
             logger.warning("%s: died before it was used", spec.label)
             self._leave(parked)
             return None
-        return Lease(parked.environment, 0.0, waited, max(parked.start_s - waited, 0.0))
+        return Lease(parked.environment, 0.0, waited, max(parked.start_s - waited, 0.0), parked.began)
 
     def make_room(self, slots: SlotQueue) -> None:
         """Give up the ready environment that is wanted last, if somebody needs a slot and there is no other."""
@@ -111,7 +112,7 @@ class Parking:
     async def _start_one(self, parked: _Parked) -> None:
         await self._start.acquire(ahead=True)
         environment = parked.environment = make(self._factory, parked.spec)
-        began = time.perf_counter()
+        parked.began, began = time.time(), time.perf_counter()
         try:
             await start_in_time(environment, parked.spec)
             await parked.ready(environment)

@@ -101,7 +101,7 @@ class EnvironmentPool:
             try:
                 await self._start.acquire()
                 try:
-                    began = time.perf_counter()
+                    began, since = time.perf_counter(), time.time()
                     await start_in_time(environment, spec)
                 finally:
                     self._start.release()
@@ -111,4 +111,4 @@ class EnvironmentPool:
         except BaseException:
             slots.release()
             raise
-        return Lease(environment, began - asked, time.perf_counter() - began)
+        return Lease(environment, began - asked, time.perf_counter() - began, began=since)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swe_plugin.grading.honesty import UNREAD, Policy
 from swe_plugin.rollout.outcome import Row, outcome
-from swe_plugin.types import AttemptFailure, Grade, RolloutResult, StopReason
+from swe_plugin.types import AttemptFailure, Grade, Phase, RolloutResult, StopReason
 
 if TYPE_CHECKING:
     from swe_plugin.grading.honesty import Honesty
@@ -48,6 +49,7 @@ class Assessor:
         else:
             verdict = await self.judge.judge(result.task, result.patch, label=label, foreign=foreign)
             result.grade, result.timings["grade"] = verdict.grade, verdict.duration_s
+            result.phases.append(Phase("grade", time.time() - verdict.duration_s, verdict.duration_s))
             result.failures += verdict.failures
             result.flags += verdict.flags
         result.flags = self.honesty.flags(result)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from swe_plugin.rollout.assessor import Assessor, attempt_failure
 from swe_plugin.rollout.hooks import notify
 from swe_plugin.rollout.outcome import Retry, outcome, stop_for
 from swe_plugin.scaffolds.base import Episode
-from swe_plugin.types import AttemptFailure, RolloutResult, StopReason, Task
+from swe_plugin.types import AttemptFailure, Phase, RolloutResult, StopReason, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["PolicyFactory", "RolloutWorker"]
 
 logger = logging.getLogger(__name__)
+
+_HERE = f"{socket.gethostname()}:{os.getpid()}"
 
 PolicyFactory = Callable[[], "Policy"]
 """Makes the policy of one attempt; a retry starts with a fresh one."""
@@ -177,9 +181,10 @@ class RolloutWorker:
     ) -> RolloutResult:
         began = time.perf_counter()
         failures: list[AttemptFailure] = []
+        phases: list[Phase] = []
         timings: dict[str, float] = {}
         for number in range(1, self.config.failure.max_attempts + 1):
-            attempt = _Attempt(self, task, session, number, timings, failures)
+            attempt = _Attempt(self, task, session, number, timings, failures, phases)
             result = await attempt.run(policy_factory)
             last = number == self.config.failure.max_attempts
             if outcome(result.stop).retry is not Retry.FRESH or last or not may_retry():
@@ -219,33 +224,46 @@ class _Attempt:
         number: int,
         timings: dict[str, float],
         failures: list[AttemptFailure],
+        phases: list[Phase],
     ) -> None:
         self._worker, self._task, self._number = worker, task, number
         self._timings, self._failures = timings, failures
         self._phase = "start"
         self._episode = Episode()
         self._policy: Policy | None = None
-        self._result = RolloutResult(task, session, StopReason.SCAFFOLD_ERROR, timings=timings, failures=failures)
+        self._result = RolloutResult(
+            task,
+            session,
+            StopReason.SCAFFOLD_ERROR,
+            timings=timings,
+            phases=phases,
+            worker=_HERE,
+            failures=failures,
+        )
 
     async def run(self, policy_factory: PolicyFactory) -> RolloutResult:
         """The attempt's result, not yet graded."""
         result = self._result
         label = _label(self._task, result.session)
-        asked = time.perf_counter()
+        asked, since = time.perf_counter(), time.time()
         try:
             async with self._worker.pool.lease(self._worker.spec(self._task, label)) as lease:
                 self._add("wait", lease.wait_s)
                 self._add("start", lease.start_s)
+                result.phases.append(Phase("wait", since, lease.wait_s))
+                result.phases.append(Phase("start", lease.began, lease.start_s + lease.hidden_s))
                 if lease.hidden_s:
                     self._add("hidden", lease.hidden_s)
                 result.stop = await self._in_environment(lease.environment, policy_factory)
         except Exception as error:
             if self._phase == "start":
                 self._add("start", time.perf_counter() - asked)
+                result.phases.append(Phase("start", since, time.perf_counter() - asked))
             result.stop = self._stop_for(error)
             self._failures.append(attempt_failure(self._phase, self._number, error, result.stop))
             logger.warning("%s: attempt %d: %s: %s", label, self._number, result.stop, self._failures[-1].error)
         finally:
+            result.phases += self._episode.phases
             self._add("generate", self._episode.generate_s)
             self._add("exec", self._episode.exec_s)
         result.messages, result.turns = self._episode.messages, self._episode.turns
@@ -327,11 +345,13 @@ class _Attempt:
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:
-        began = time.perf_counter()
+        since, began = time.time(), time.perf_counter()
         try:
             yield
         finally:
-            self._add(phase, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._add(phase, seconds)
+            self._result.phases.append(Phase(phase, since, seconds))
 
 
 def _label(task: Task, session: int) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import abc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from swe_plugin.environments.base import Environment
 from swe_plugin.policies.base import Policy
-from swe_plugin.types import Message, StopReason, Task, Turn
+from swe_plugin.types import Message, Phase, StopReason, Task, Turn
 
 __all__ = ["Episode", "Scaffold"]
 
@@ -20,8 +23,30 @@ class Episode:
     messages: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     n_format_errors: int = 0
-    generate_s: float = 0.0
-    exec_s: float = 0.0
+    phases: list[Phase] = field(default_factory=list)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Take the time of a block, however it ends.
+
+        Args:
+            name: ``generate`` (the policy answers) or ``exec`` (a command runs).
+        """
+        began, clock = time.time(), time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases.append(Phase(name, began, time.perf_counter() - clock))
+
+    @property
+    def generate_s(self) -> float:
+        """Seconds spent waiting for the policy."""
+        return sum(phase.seconds for phase in self.phases if phase.name == "generate")
+
+    @property
+    def exec_s(self) -> float:
+        """Seconds spent waiting for commands."""
+        return sum(phase.seconds for phase in self.phases if phase.name == "exec")
 
 
 class Scaffold(abc.ABC):

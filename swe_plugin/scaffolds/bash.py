@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -64,12 +63,9 @@ class BashScaffold(Scaffold):
         return StopReason.MAX_TURNS
 
     async def _ask(self, policy: Policy, episode: Episode) -> Reply:
-        began = time.perf_counter()
-        try:
+        with episode.timed("generate"):
             shown = recent(episode.messages, self._settings.keep_observations)
             reply = await policy.respond(shown, tools=self._tools)
-        finally:
-            episode.generate_s += time.perf_counter() - began
         episode.messages.append(reply.message)
         episode.turns.append(Turn())
         return reply
@@ -103,10 +99,7 @@ class BashScaffold(Scaffold):
     async def _run(self, task: Task, script: str, environment: Environment, episode: Episode) -> str:
         turn = episode.turns[-1]
         turn.actions.append(script)  # before it runs: a rollout that is cut here shows what it was doing
-        began = time.perf_counter()
-        try:
+        with episode.timed("exec"):
             result = await environment.shell(script, timeout_s=self._settings.command_timeout_s)
-        finally:
-            episode.exec_s += time.perf_counter() - began
         turn.results.append(result)
         return self._prompts.observation(task, result)

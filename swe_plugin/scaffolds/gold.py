@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from swe_plugin.errors import PatchError
@@ -41,9 +40,8 @@ class GoldScaffold(Scaffold):
             raise PatchError(f"{task.instance_id} has no gold patch")
         turn = Turn(actions=[" ".join(_APPLY)])
         episode.turns.append(turn)
-        began = time.perf_counter()
-        result = await environment.exec(_APPLY, stdin=task.gold_patch.encode(), timeout_s=self._timeout_s)
-        episode.exec_s += time.perf_counter() - began
+        with episode.timed("exec"):
+            result = await environment.exec(_APPLY, stdin=task.gold_patch.encode(), timeout_s=self._timeout_s)
         turn.results.append(result)
         if result.exit_code:
             reason = "took too long" if result.timed_out else (result.stderr or result.stdout)[-_REASON_CHARS:].strip()

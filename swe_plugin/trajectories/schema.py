@@ -11,6 +11,7 @@ from swe_plugin.types import (
     ExecResult,
     Grade,
     Message,
+    Phase,
     RolloutResult,
     Segment,
     Span,
@@ -81,6 +82,8 @@ def from_json(
                 for head, lists in zip(data["segments"], tokens, strict=True)
             ],
             timings=data["timings"],
+            phases=[Phase(**item) for item in data.get("phases", ())],
+            worker=data.get("worker", ""),
             failures=[_failure(item) for item in data["failures"]],
             n_format_errors=data["n_format_errors"],
             flags=tuple(data["flags"]),

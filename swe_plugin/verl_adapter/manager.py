@@ -8,6 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -19,6 +20,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from swe_plugin.config import load_config
 from swe_plugin.errors import TooManyFailures
 from swe_plugin.types import StopReason
+from swe_plugin.verl_adapter import events
 from swe_plugin.verl_adapter.dataset import SweDataset
 from swe_plugin.verl_adapter.members import crashed_member
 from swe_plugin.verl_adapter.overlap.look_ahead import LookAhead
@@ -60,6 +62,7 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(SweAgentLoopWorker)
         swe = load_config(self.config.swe)
+        events.write_to(Path(swe.output.dir) / (swe.output.run or "run"))
         self._failure = swe.failure
         self._look_ahead: LookAhead | None = None
         if swe.overlap != "off":
@@ -102,6 +105,7 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
                 self._dispatched[str(uid)] = _Dispatched(position, partition, chunk[i : i + 1])
             calls.append(self.agent_loop_workers[position].generate_sequences.remote(chunk))
         _wait_unless_dead(calls)
+        events.note("dispatched", partition, int(prompts["global_steps"]))
         if rows:
             self._prewarm(rows, int(prompts["global_steps"]))
 

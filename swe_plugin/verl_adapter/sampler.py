@@ -18,7 +18,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from swe_plugin.errors import TooManyFailures
 from swe_plugin.rollout.breaker import CircuitBreaker
 from swe_plugin.types import StopReason
-from swe_plugin.verl_adapter import watchdog
+from swe_plugin.verl_adapter import events, watchdog
 from swe_plugin.verl_adapter.ledger import Group, GroupLedger
 from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics
 from swe_plugin.verl_adapter.sampler_settings import SamplerSettings
@@ -50,6 +50,7 @@ class _SweSampling:
             TooManyFailures: the breaker opened, or no group of the batch has a row.
         """
         batch, metrics = super().sample(global_steps, partition_id, batch_size)  # type: ignore[misc]
+        events.note("sampled", partition_id, global_steps)
         ended = self._ended.pop(partition_id, [])
         if partition_id == "train":
             metrics |= step_metrics(ended, group_size=self.settings.rollout_n)

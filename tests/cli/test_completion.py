@@ -17,12 +17,12 @@ def offered(*words):
 @pytest.mark.parametrize(
     ("words", "has"),
     [
-        (("t",), ["tasks", "train", "try"]),
+        (("t",), ["tasks", "timeline", "train", "try"]),
         (("train", "--recipe", "demo_"), ["demo_grpo", "demo_ppo"]),
         (("tasks", "demo__orchard-score-"), [f"demo__orchard-score-{n}" for n in range(1, 9)]),
         (("try", "--dataset", "demo", "demo__orchard-rank-1"), ["demo__orchard-rank-1"]),
         (("try", "x", "--policy", ""), ["empty", "gold", "keyboard", "litellm:", "scripted"]),
-        (("try", "x", "--backend", ""), ["dummy", "sandbox"]),
+        (("try", "x", "--backend", ""), ["dummy", "faulty", "sandbox"]),
         (("try", "x", "--dataset", "de"), ["demo"]),
         (("try", "--dataset", "nowhere.jsonl", ""), []),
     ],

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from swe_plugin.grading.parsers import SWEBENCH
 from swe_plugin.grading.paths import Change, FileChange, file_changes
 from swe_plugin.types import GradingSpec, TestStatus
 
@@ -37,8 +38,10 @@ def hidden_paths(spec: GradingSpec) -> list[str]:
 
 
 def met(spec: GradingSpec, test_id: str, status: TestStatus) -> bool:
-    """Whether a test has the status that it must have."""
-    return status == spec.expected.get(test_id, TestStatus.PASSED)
+    """Whether a test has the status that it must have. To swebench an expected failure is as good as passed."""
+    wanted = spec.expected.get(test_id, TestStatus.PASSED)
+    as_passed = status is TestStatus.XFAIL and spec.parser.startswith(SWEBENCH)
+    return status == wanted or (as_passed and wanted == TestStatus.PASSED)
 
 
 def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileChange]:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 
 from swe_plugin.errors import GraderError
-from swe_plugin.types import TestStatus
+from swe_plugin.types import Task, TestStatus
 
-__all__ = ["PARSERS", "LogParser", "nonce_lines", "parser", "pytest_summary", "status_lines", "status_of"]
+__all__ = ["PARSERS", "SWEBENCH", "LogParser", "nonce_lines", "parser", "pytest_summary", "status_lines", "status_of"]
 
 LogParser = Callable[[str, str], dict[str, TestStatus]]
 """``(log, nonce) -> {test id: status}``."""
 
-_SWEBENCH = "swebench:"
+SWEBENCH = "swebench:"
+"""Prefix of the parsers of the package `swebench`."""
 _PYTEST_SUMMARY = "short test summary info"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MAX_DASHES = 8
@@ -95,18 +96,22 @@ PARSERS: Mapping[str, LogParser] = {
 """Parsers by the name that `GradingSpec.parser` holds; beside them ``swebench:<name>`` (`grading.swebench`)."""
 
 
-def parser(name: str) -> LogParser:
+def parser(name: str, task: Task) -> LogParser:
     """Look a parser up.
+
+    Args:
+        name: of the parser.
+        task: whose log it will read.
 
     Raises:
         GraderError: there is none of that name.
     """
-    if name.startswith(_SWEBENCH):
+    if name.startswith(SWEBENCH):
         from swe_plugin.grading.swebench import swebench_parser
 
-        return swebench_parser(name.removeprefix(_SWEBENCH))
+        return swebench_parser(name.removeprefix(SWEBENCH), task)
     if name not in PARSERS:
-        raise GraderError(f"grading.parser={name!r}: must be one of {', '.join(PARSERS)}, or {_SWEBENCH}<name>")
+        raise GraderError(f"grading.parser={name!r}: must be one of {', '.join(PARSERS)}, or {SWEBENCH}<name>")
     return PARSERS[name]
 
 

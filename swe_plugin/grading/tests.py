@@ -105,7 +105,7 @@ async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStat
         GraderError: nothing it printed is a verdict on the patch.
     """
     spec = task.grading
-    parse = parser(spec.parser)
+    parse = parser(spec.parser, task)
     if not spec.command or not _ids(task):
         raise GraderError(f"{task.instance_id} has no test command or no test ids")
     nonce = secrets.token_hex(16)

@@ -40,7 +40,7 @@ def grade(task, directory):
         (directory / path).write_text(text)
     command = [sys.executable, *task.grading.command[1:]]
     run = subprocess.run(command, cwd=directory, input="w0rd\n", capture_output=True, text=True, timeout=30)
-    return {name: str(status) for name, status in parser(task.grading.parser)(run.stdout, "w0rd").items()}
+    return {name: str(status) for name, status in parser(task.grading.parser, task)(run.stdout, "w0rd").items()}
 
 
 def resolved(task, directory):

@@ -35,7 +35,7 @@ def statuses(directory, source):
         (directory / path).write_text(text)
     command = [sys.executable, *TASK.grading.command[1:]]
     run = subprocess.run(command, cwd=directory, input="w0rd\n", capture_output=True, text=True, check=False)
-    return parser(TASK.grading.parser)(run.stdout + run.stderr, "w0rd")
+    return parser(TASK.grading.parser, TASK)(run.stdout + run.stderr, "w0rd")
 
 
 def repaired():

@@ -116,7 +116,7 @@ def test_hidden_tests_come_as_a_patch_or_in_the_rows_own_script():
     assert classic.test_patch == BASE["test_patch"]
     assert "tests/test_calc.py tests/test_more.py" in classic.command[2]
     assert [*five.tests.values()] == [SWE_BENCH_5["eval_script"]]
-    assert five.command == ("bash", *five.tests)
+    assert five.command == ("bash", "-c", f"exec bash {next(iter(five.tests))} 2>&1")
     assert (five.parser, five.protected, five.test_patch) == ("swebench:parse_log_pytest", ("tests/test_calc.py",), "")
 
 

@@ -29,7 +29,8 @@ def test_the_cpu_lock_holds_what_the_package_asks_for(wanted):
 
 
 @pytest.mark.parametrize(
-    "wanted", [line for line in EXTRAS["dev"] + EXTRAS["litellm"] if Requirement(line).name not in OUTSIDE]
+    "wanted",
+    [line for line in EXTRAS["dev"] + EXTRAS["litellm"] + EXTRAS["swebench"] if Requirement(line).name not in OUTSIDE],
 )
 def test_the_dev_lock_holds_the_tools(wanted):
     requirement = Requirement(wanted)

@@ -9,7 +9,7 @@ import pytest
 
 from swe_plugin.errors import GraderError
 from swe_plugin.grading.parsers import nonce_lines, parser, pytest_dotted, pytest_summary, status_lines, status_of
-from swe_plugin.types import TestStatus
+from swe_plugin.types import Task, TestStatus
 
 
 def test_the_id_is_the_rest_of_the_line():
@@ -28,7 +28,7 @@ def test_lines_without_the_nonce_are_ignored():
 
 def test_an_unknown_parser_is_an_error_that_names_the_known_ones():
     with pytest.raises(GraderError, match="status_lines, nonce_lines"):
-        parser("unittest")
+        parser("unittest", Task("a", ""))
 
 
 LOG = """\
@@ -90,6 +90,7 @@ def test_what_pytest_itself_prints_is_read(tmp_path):
     assert {name: status_of(f"test_it.py::{name}", statuses) for name in ids} == ids
 
 
-def test_parsers_of_swebench_need_it():
+def test_parsers_of_swebench_need_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "swebench.harness.grading", None)  # as if it were not installed
     with pytest.raises(GraderError, match=r"pip install 'swe-plugin\[swebench\]'"):
-        parser("swebench:parse_log_pytest")
+        parser("swebench:parse_log_pytest", Task("a", ""))

@@ -214,7 +214,7 @@ async def test_a_time_out_in_a_healthy_environment_is_no_verdict():
         ({"command": ()}, "no test command"),
         ({"fail_to_pass": (), "pass_to_pass": ()}, "no test ids"),
         ({"parser": "nope"}, "must be one of status_lines"),
-        ({"parser": "swebench:parse_log_pytest"}, r"pip install 'swe-plugin\[swebench\]'"),
+        ({"parser": "swebench:nope"}, "the installed swebench has parse_log_"),
         ({"tests": {"../out": ""}}, "outside"),
         ({"tests": {"/etc/out": ""}}, "outside"),
         ({"tests": {"calc.sh/under-a-file": ""}}, "cannot be written"),

@@ -13,6 +13,7 @@ from swe_plugin.types import GradingSpec, Image, Task
 __all__ = ["SweBench", "SweBenchLite", "SweBenchMultilingual", "SweBenchVerified"]
 
 _SCRIPT = ".swe_plugin_eval.sh"
+_END, _EXIT_CODE = ">>>>> End Test Output", 'echo ">>>>> Test Exit Code: $SWEBENCH_TEST_EXIT_CODE"'
 _TIMEOUT_S = 1800.0
 """As swebench's own harness has it."""
 
@@ -64,14 +65,27 @@ class SweBench(Source):
         if row.text("eval_type") == "fail_only":
             raise Dropped(Reason.NO_COMMAND, "eval_type fail_only: its log does not name tests that pass")
         return GradingSpec(
-            command=("bash", _SCRIPT),  # a file: a patch in a script may be larger than an argument can be
+            # a file: a patch in a script may be larger than an argument can be; one stream: the marks around the tests'
+            # output are traces of the shell, which go to stderr
+            command=("bash", "-c", f"exec bash {_SCRIPT} 2>&1"),
             parser=f"swebench:{row.text('log_parser')}",
-            tests={_SCRIPT: script},
+            tests={_SCRIPT: _with_exit_code(script)},
             protected=row.patched("test_patch"),
             fail_to_pass=f2p,
             pass_to_pass=p2p,
             timeout_s=_TIMEOUT_S,
         )
+
+
+def _with_exit_code(script: str) -> str:
+    """The script, which also prints what its test command returned, behind the tests' output, as swebench's harness has
+    it do: a log that names no failure of a command that failed is not believed."""
+    lines = script.splitlines()
+    for number, line in enumerate(lines):
+        if _END in line:
+            lines[number : number + 1] = ["SWEBENCH_TEST_EXIT_CODE=$?", line, _EXIT_CODE]
+            return "\n".join(lines) + "\n"
+    return script
 
 
 class SweBenchLite(SweBench):

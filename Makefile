@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs docs-security bench bench-demo bench-environments bench-validate clean distclean
+.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs docs-security bench bench-grading bench-demo bench-environments bench-validate clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -105,6 +105,9 @@ bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 
 bench-environments: $(DEV) ## environments beside docker, bubblewrap, a peer and the kernel's floor (as root)
 	$(BIN)/python tests/benchmarks/bench_environments.py
+
+bench-grading: $(DEV) ## what grading costs beside the tests into docs/benchmarks.md
+	$(BIN)/python tests/benchmarks/bench_grading.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)

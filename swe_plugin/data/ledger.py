@@ -34,8 +34,8 @@ class Ledger:
 
     def add(self, key: str, record: dict[str, Any]) -> None:
         """Append one piece of finished work; it is in the file when this returns."""
-        line = json.dumps({"key": key, **record}, ensure_ascii=False) + "\n"
-        _write(self._fd, line.encode())
+        line = json.dumps({"key": key, **record}) + "\n"  # all ASCII: a patch may hold what UTF-8 cannot
+        _write(self._fd, line.encode("ascii"))
         self.done[key] = record
 
     def __enter__(self) -> Self:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from swe_plugin.data.ledger import Ledger
 from swe_plugin.errors import ConfigError
 from swe_plugin.evaluation.sample_result import SampleResult
 from swe_plugin.evaluation.samples import Sample
@@ -16,41 +14,41 @@ from swe_plugin.trajectories.redact import Redactor
 
 __all__ = ["Results"]
 
-_FILE, _LOCK = "results.jsonl", ".lock"
+_FILE = "results.jsonl"
 
 
 class Results:
-    """Lines of ``results.jsonl`` below one directory, the last one of a sample counts. Made by `opened`.
+    """Results by sample, in a ledger below one directory. Made by `opened`.
 
     Args:
-        directory: of the evaluation, which exists.
+        directory: of the evaluation.
+        ledger: open.
+
+    Raises:
+        ConfigError: a line is no result.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._path = directory / _FILE
+    def __init__(self, directory: Path, ledger: Ledger) -> None:
+        self.directory, self._ledger = directory, ledger
         self._redact = Redactor()
-        self._of = {result.key: result for result in self._read()}
+        self._of: dict[tuple[str, int], SampleResult] = {}
+        for key, record in ledger.done.items():
+            try:
+                result = SampleResult.from_json(record)
+            except ValueError as error:
+                raise ConfigError("--out", str(directory / _FILE), f"line of {key}: {error}") from error
+            self._of[result.key] = result
 
     @classmethod
     @contextmanager
     def opened(cls, directory: Path) -> Iterator[Results]:
-        """The journal of a directory, for this process alone.
+        """The journal of a directory, made if it is not there, for this process alone.
 
         Raises:
-            ConfigError: another process is writing there, or a line is no result.
-            OSError: the directory cannot be made or written.
+            ConfigError: another process is writing there, a line is no result, or it cannot be written.
         """
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConfigError("--out", str(directory), "another evaluation is writing there") from error
-            yield cls(directory)
-        finally:
-            os.close(lock)  # which gives the lock back, as the death of this process would
+        with Ledger(directory / _FILE, "--out") as ledger:
+            yield cls(directory, ledger)
 
     def of(self, sample: Sample) -> SampleResult | None:
         """What came of `sample`, or None if it was not run.
@@ -75,24 +73,10 @@ class Results:
         return [sample for sample, result in found if result is None or result.failed]
 
     def add(self, result: SampleResult) -> None:
-        """Append one result. It is on the disk when this returns, so that a machine that dies does not lose it."""
-        line = json.dumps(self._redact.data(result.to_json()), ensure_ascii=True)
-        with self._path.open("a", encoding="ascii") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._of[result.key] = result
+        """Append one result; it is in the file when this returns.
 
-    def _read(self) -> Iterator[SampleResult]:
-        """All complete lines. One that was cut by a death is cut off, so that the next begins on a line of its own."""
-        if not self._path.exists():
-            return
-        content = self._path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            os.truncate(self._path, len(whole))
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                yield SampleResult.from_json(json.loads(line))
-            except ValueError as error:
-                raise ConfigError("--out", str(self._path), f"line {number}: {error}") from error
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._ledger.add("{}@{}".format(*result.key), self._redact.data(result.to_json()))
+        self._of[result.key] = result

@@ -256,5 +256,5 @@ def test_a_second_ctrl_c_or_sigterm_stops_at_once_and_leaves_nothing(tmp_path, s
     assert process.returncode == code, err
     assert b"Traceback" not in err
     assert not leases(tmp_path)
-    assert not (tmp_path / "out" / "results.jsonl").exists()
+    assert (tmp_path / "out" / "results.jsonl").read_bytes() == b""
     assert json.loads((tmp_path / "out" / "report.json").read_text())["total"]["pending"] == 3

@@ -45,8 +45,8 @@ def test_a_line_that_was_cut_by_a_death_is_cut_off(tmp_path):
 
 
 def test_a_line_of_something_else_is_named(tmp_path):
-    (tmp_path / "results.jsonl").write_text(json.dumps(result(SAMPLES[0], True).to_json()) + "\n{}\n")
-    with pytest.raises(ConfigError, match="line 2: not a result"), Results.opened(tmp_path):
+    (tmp_path / "results.jsonl").write_text(json.dumps({"key": "a@0"}) + "\n")
+    with pytest.raises(ConfigError, match="line of a@0: not a result"), Results.opened(tmp_path):
         pass
 
 
@@ -75,7 +75,7 @@ def test_two_evaluations_cannot_write_into_one_directory(tmp_path):
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE)
     try:
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(ConfigError, match="another evaluation is writing there"), Results.opened(tmp_path):
+        with pytest.raises(ConfigError, match="another process is at work there"), Results.opened(tmp_path):
             pass
     finally:
         other.kill()
@@ -87,7 +87,7 @@ def test_two_evaluations_cannot_write_into_one_directory(tmp_path):
 def test_no_secret_reaches_the_journal(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-test-only")
     with Results.opened(tmp_path) as results:
-        results.add(result(SAMPLES[0], None, error="refused sk-of-this-test-only", patch="sk-of-this-test-only"))
+        results.add(result(SAMPLES[0], None, error="refused sk-of-this-test-only", patch="sk-of-this-test-only \udc80"))
     assert "sk-of-this-test-only" not in (tmp_path / "results.jsonl").read_text()
 
 

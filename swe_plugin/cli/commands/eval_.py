@@ -13,6 +13,7 @@ from rich.console import Console
 
 from swe_plugin.cli.commands import completion
 from swe_plugin.cli.commands.options import FAILED, USAGE, AsJson, Dataset, fail
+from swe_plugin.cli.interrupts import INTERRUPTED, TERMINATED
 from swe_plugin.errors import SwePluginError, TooManyFailures
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _EPILOG = (
     "some have none, because infrastructure failed (the same command tries them again); 2 an argument or a setting is "
     "wrong and nothing was started; 130 Ctrl-C, 143 SIGTERM: nothing is left running, the same command goes on."
 )
-_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 def register(app: typer.Typer) -> None:

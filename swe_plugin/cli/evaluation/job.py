@@ -154,6 +154,9 @@ def prepare(words: Words) -> Job:
         )
     choice = _graded_alone() if words.predictions else choose(words.policy, words.script, config, None)
     config.scaffold.name = choice.scaffold or config.scaffold.name
+    config.slots.running = max(config.slots.running, words.concurrency)
+    if words.predictions:
+        config.slots.grading = max(config.slots.grading, words.concurrency)  # nothing but gradings runs
     tasks = select(
         open_tasks(words.dataset, config, plugins, "--dataset"),
         words.dataset,

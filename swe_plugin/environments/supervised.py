@@ -10,8 +10,10 @@ import contextlib
 import errno
 import json
 import socket
+import tarfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
@@ -132,19 +134,18 @@ class SupervisedEnvironment(Environment):
         try:
             await asyncio.wait([worker, remote], return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            if not remote.done():
-                remote.cancel()
-                await asyncio.wait([remote])
+            remote.cancel()
+            await _settled(remote)
             with contextlib.suppress(OSError):
                 ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
-            await asyncio.wait([worker])
+            await _settled(worker)
             ours.close()
             theirs.close()
             here, there = worker.exception(), None if remote.cancelled() else remote.exception()
-        if here is not None and not isinstance(here, ConnectionError):
+        if there and isinstance(here, (ConnectionError, tarfile.ReadError, NoneType)):
+            raise there  # it says more than the stream that broke off after it
+        if here:
             raise here
-        if there or here:  # the other side says more than the broken connection that followed
-            raise there or here or AssertionError
 
     async def _operate(
         self,
@@ -163,7 +164,7 @@ class SupervisedEnvironment(Environment):
             _checked(await operation, path)
         finally:
             operation.cancel()
-            await asyncio.wait([operation])
+            await _settled(operation)
             if not operation.cancelled():
                 operation.exception()  # seen: the pump's own failure, if any, is what is raised
 
@@ -199,6 +200,13 @@ class SupervisedEnvironment(Environment):
 
     def _start_error(self, reason: str) -> EnvironmentStartError:
         return EnvironmentStartError(f"{self.spec.label or type(self).__name__}: {reason}")
+
+
+async def _settled(task: asyncio.Future[Any]) -> None:
+    """Wait until it has ended; cancelling the caller does not cut this short."""
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
 
 
 def _file_request(kind: str, path: str, mode: int, timeout_s: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import io
 import os
 import socket
 import tarfile
+import threading
 
 import pytest
 
@@ -54,3 +55,17 @@ def test_special_bits_and_owners_are_not_taken_over(tmp_path):
         receive_tree(theirs, tmp_path / "target")
     info = (tmp_path / "target/file").stat()
     assert (info.st_mode & 0o7777, info.st_uid) == (0o755, os.getuid())
+
+
+def test_the_padding_of_an_archive_is_read_too(tmp_path):
+    ours, theirs = socket.socketpair()
+    whole = archive_of(ROOT)
+    with ours, theirs:
+        receiver = threading.Thread(target=receive_tree, args=(theirs, tmp_path / "target"))
+        receiver.start()
+        ours.sendall(whole)
+        receiver.join(0.5)
+        ours.sendall(whole[-512:])
+        ours.shutdown(socket.SHUT_WR)
+        receiver.join()
+    assert (tmp_path / "target").is_dir()

@@ -39,6 +39,8 @@ def receive_tree(end: socket.socket, target: Path) -> None:
                     for member in archive:
                         _unpack(archive, member, target)
                         links += [target / member.name] if member.issym() else []
+                while stream.read(1 << 16):  # the padding after the last entry; the sender must not meet a closed pipe
+                    pass
                 _refuse_links(links, target.resolve())
     finally:
         _shutdown(end, socket.SHUT_RDWR)

@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-slow test-verl lint format docs docs-security bench bench-grading bench-demo bench-environments bench-validate clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-demo bench-environments bench-validate clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -63,7 +63,7 @@ install: $(INSTALLED) ## make .venv and install (done by the others where needed
 train: $(INSTALLED) ## install, run the embedded demo, show the result
 	@$(BIN)/swe-plugin train $(ARGS)
 
-test: test-unit test-templates test-slow test-verl ## install, unit suite, chat templates, then what imports or runs verl (minutes)
+test: test-unit test-templates test-docker test-slow test-verl ## install, unit suite, chat templates, containers, then what imports or runs verl (minutes)
 
 test-unit: $(DEV) ## the unit suite alone
 	@mkdir -p $(RESULTS)
@@ -73,6 +73,10 @@ test-templates: $(DEV) ## real chat templates (fetched once, 77 MB); UPDATE=1 re
 	@mkdir -p $(RESULTS)
 	$(BIN)/python .ci/chat_templates.py .cache/chat_templates
 	UPDATE=$(UPDATE) $(BIN)/python -m pytest -m templates tests/tokens --junitxml=$(RESULTS)/templates.xml
+
+test-docker: $(DEV) ## the docker backend on a daemon of their own; needs dockerd (Debian: docker.io) and root
+	@mkdir -p $(RESULTS)
+	$(BIN)/python -m pytest -m "docker and not verl" --junitxml=$(RESULTS)/docker.xml
 
 test-slow: $(DEV) ## command lines, mistakes, doctor, shell blocks of the docs
 	@mkdir -p $(RESULTS)

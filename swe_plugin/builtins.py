@@ -9,6 +9,7 @@ from swe_plugin.hookspecs import Register, hookimpl
 def swe_register_environments(register: Register) -> None:
     """Backends of this package."""
     register("sandbox", "swe_plugin.environments.sandbox:SandboxEnvironment", summary="Linux namespaces, no daemon")
+    register("docker", "swe_plugin.environments.docker:DockerEnvironment", summary="containers of a Docker daemon")
     register("dummy", "swe_plugin.environments.dummy:DummyEnvironment", summary="in memory, for tests")
     register("faulty", "swe_plugin.testing.environment:FaultyEnvironment", summary="any backend, with injected faults")
 

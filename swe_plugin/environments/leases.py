@@ -52,6 +52,7 @@ class ResourceLease:
         kind: what it is for, for whoever reads the file.
         cgroups: directories in which the lease may make one cgroup named after it.
         directories: directories in which it may make one directory named after it.
+        daemons: addresses of Docker daemons that may have containers labelled with it.
 
     Attributes:
         id: unique; processes that belong to the lease carry it in their command line.
@@ -59,7 +60,14 @@ class ResourceLease:
         cgroups, directories: what it may make.
     """
 
-    def __init__(self, kind: str, *, cgroups: Iterable[Path] = (), directories: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        cgroups: Iterable[Path] = (),
+        directories: Iterable[Path] = (),
+        daemons: Iterable[str] = (),
+    ) -> None:
         self.id = f"swe-{uuid.uuid4().hex[:16]}"
         self.path = lease_directory() / f"{self.id}.json"
         self.cgroups = [path / self.id for path in cgroups]
@@ -70,6 +78,7 @@ class ResourceLease:
             "owner_pid": os.getpid(),
             "cgroups": [str(path) for path in self.cgroups],
             "directories": [str(path) for path in self.directories],
+            "daemons": list(daemons),
         }
         draft = self.path.with_suffix(".draft")
         self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL, 0o600)
@@ -112,12 +121,13 @@ class ReapReport:
     processes: int = 0
     cgroups: int = 0
     directories: int = 0
+    containers: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         text = (
             f"{len(self.leases)} stale leases: {self.processes} processes, {self.cgroups} cgroups, "
-            f"{self.directories} directories removed"
+            f"{self.directories} directories, {self.containers} containers removed"
         )
         return "; ".join([text, *self.problems])
 
@@ -182,6 +192,20 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
                 report.directories += 1
             except OSError as error:
                 report.problems.append(f"{name}: {error}")
+    for host in record.get("daemons", ()):
+        _remove_containers(host, marker, report)
+
+
+def _remove_containers(host: str, lease: str, report: ReapReport) -> None:
+    try:
+        from swe_plugin.environments.docker.reaper import remove_containers
+    except ImportError as error:
+        report.problems.append(f"containers of {lease} on {host}: {error}")
+        return
+    removed, problem = remove_containers(host, lease)
+    report.containers += removed
+    if problem:
+        report.problems.append(problem)
 
 
 def _marked(marker: str) -> list[int]:

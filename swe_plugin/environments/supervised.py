@@ -158,8 +158,8 @@ class SupervisedEnvironment(Environment):
         number = self._open_channel().next_id()
         request = {**_file_request(kind, path, 0, _TREE_TIMEOUT_S), "stream": True}
         operation = asyncio.ensure_future(self._request(request, _TREE_TIMEOUT_S, number=number))
-        await asyncio.sleep(0)  # lets the operation's frame go first: a pull of what does not exist yet is the end
         try:
+            await asyncio.sleep(0)  # lets its frame go first: a pull of what does not exist yet is the end
             await pump(number, end)
             _checked(await operation, path)
         finally:

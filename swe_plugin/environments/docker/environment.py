@@ -1,0 +1,197 @@
+"""`DockerEnvironment`: an environment in a container."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import requests
+from docker.errors import APIError, DockerException
+
+from swe_plugin.environments.base import Capability, EnvironmentLimits, EnvironmentSpec
+from swe_plugin.environments.docker.attach import StreamDemuxer, attach
+from swe_plugin.environments.docker.bundle import COMMAND
+from swe_plugin.environments.docker.daemon import Daemon, boundary, current_daemon, look_at_daemon
+from swe_plugin.environments.docker.images import Prepared, check_reference, prepare
+from swe_plugin.environments.docker.reaper import LABEL
+from swe_plugin.environments.docker.settings import DockerSettings
+from swe_plugin.environments.factory import AGENT_ENV
+from swe_plugin.environments.sandbox.channel import Channel
+from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.supervised import SupervisedEnvironment
+from swe_plugin.errors import ConfigError, EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.types import Image
+
+if TYPE_CHECKING:
+    from swe_plugin.config import EnvironmentConfig
+
+__all__ = ["DockerEnvironment"]
+
+logger = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_SUPERVISOR_PIDS = 1
+
+
+class DockerEnvironment(SupervisedEnvironment):
+    """One container; see docs/docker.md for what it isolates and how.
+
+    ``spec.options``: see `DockerSettings`.
+    """
+
+    lacks: ClassVar[Mapping[Capability, str]] = {
+        Capability.DISK_LIMIT: "Docker bounds a container's disk on btrfs, zfs and overlay2 over xfs with pquota only",
+    }
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        super().__init__(spec)
+        self._daemon: Daemon | None = None
+        self._making: asyncio.Future[tuple[Prepared, socket.socket]] | None = None
+        self._name = ""
+        self._settings = DockerSettings()
+
+    @classmethod
+    def check(cls, config: EnvironmentConfig) -> str:
+        """Ask the daemon; see `Environment.check`."""
+        settings = DockerSettings.of(config.options)
+        try:
+            return look_at_daemon(settings.host)
+        except EnvironmentStartError as error:
+            raise ConfigError("swe.environment.backend", config.backend, str(error)) from error
+
+    @classmethod
+    def check_image(cls, image: Image) -> None:
+        """See `Environment.check_image`. The daemon is not asked: which one it is, the image does not say."""
+        check_reference(image)
+
+    async def _launch(self) -> None:
+        try:
+            self._settings = DockerSettings.of(self.spec.options)
+            self._daemon = await asyncio.to_thread(current_daemon, self._settings.host)
+            self._name = self._daemon.next_name()
+            self._making = self._daemon.make(self._make, self._daemon)
+            image, stream = await asyncio.shield(self._making)
+        except (ConfigError, EnvironmentStartError) as error:
+            raise self._start_error(str(error)) from error
+        self._channel = Channel(stream, self.spec.label, unwrap=StreamDemuxer(self.spec.label))
+        try:
+            header, _ = await self._channel.start(self._plan(image).to_dict())
+        except EnvironmentUnavailable:
+            raise self._start_error("the container ended before it was ready; see the daemon's log") from None
+        if "error" in header:
+            raise self._start_error(header["error"])
+
+    def _make(self, daemon: Daemon) -> tuple[Prepared, socket.socket]:
+        """Blocking: create the container, connect to its supervisor, start it."""
+        api = daemon.api
+        with boundary(daemon.host):
+            image = prepare(
+                api,
+                daemon.lease.id,
+                daemon.machine,
+                self.spec.image,
+                self.spec.env.get("HOME", ""),
+                user=self._settings.user,
+                pull=self._settings.pull,
+            )
+            self._create(daemon, image)
+            stream = attach(api, self._name)  # before the start, so that nothing is missed
+            try:
+                api.start(self._name)
+            except BaseException:
+                stream.close()
+                raise
+        return image, stream
+
+    def _create(self, daemon: Daemon, image: Prepared) -> None:
+        config: dict[str, Any] = {
+            "name": self._name,
+            "entrypoint": COMMAND,
+            "user": image.user,
+            "hostname": "sandbox",
+            "working_dir": "/",
+            "stdin_open": True,
+            "labels": {LABEL: daemon.lease.id, "swe-plugin.label": self.spec.label},
+            "healthcheck": {"test": ["NONE"]},
+        }
+        host = {**_limits(self.spec.limits, self._settings.open_files), **_HARDENED}
+        host["network_mode"] = "none" if self.spec.network == "none" else "bridge"
+        host["volumes_from"] = [f"{daemon.ensure_bundle()}:ro"]
+        if daemon.limits_disk:
+            host["storage_opt"] = {"size": f"{self.spec.limits.disk_mib}M"}
+        try:
+            daemon.api.create_container(image.id, **config, host_config=daemon.api.create_host_config(**host))
+        except APIError as error:
+            if "storage_opt" not in host or "storage" not in str(error.explanation).lower():
+                raise
+            daemon.limits_disk = False
+            logger.warning("docker: disk_mib is not held by this daemon's storage driver: %s", error.explanation)
+            del host["storage_opt"]
+            daemon.api.create_container(image.id, **config, host_config=daemon.api.create_host_config(**host))
+
+    def _plan(self, image: Prepared) -> Plan:
+        spec, limits = self.spec, self.spec.limits
+        env = {**image.env, **spec.env}
+        if spec.env.get("PATH") == AGENT_ENV["PATH"] and "PATH" in image.env:
+            env["PATH"] = image.env["PATH"]  # the image knows where its tools are; ours is a default
+        return Plan(
+            mode="user",  # the supervisor has the agent's identity, and no right to change it
+            layers=[],
+            mount_point="",
+            workdir=spec.image.workdir,
+            env=env,
+            network=spec.network,
+            disk_bytes=0,
+            disk_inodes=0,
+            memory_bytes=limits.memory_mib * _MIB,
+            pids=limits.pids,
+            cpus=limits.cpus,
+            output_bytes=limits.output_bytes,
+            open_files=self._settings.open_files,
+            cgroups={"memory": "", "pids": ""},  # the daemon's: the supervisor need not watch them
+        )
+
+    async def stop(self) -> None:
+        """Remove the container. If the daemon is gone, it removes it when it is back, or the reaper does."""
+        channel, self._channel = self._channel, None
+        making, self._making = self._making, None
+        if making is not None:
+            assert self._daemon is not None
+            await asyncio.wait([making])
+            if channel is None and not making.cancelled() and making.exception() is None:
+                making.result()[1].close()
+            try:
+                await self._daemon.remove(self._name)
+            except (DockerException, requests.RequestException) as error:
+                logger.warning("%s: container %s is left to the reaper: %s", self.spec.label, self._name, error)
+        if channel is not None:
+            channel.close()
+
+
+_HARDENED: dict[str, Any] = {
+    "auto_remove": True,
+    "cap_drop": ["ALL"],
+    "cgroupns": "private",
+    "ipc_mode": "private",
+    "log_config": {"type": "none"},
+    "security_opt": ["no-new-privileges:true"],
+}
+
+
+def _limits(limits: EnvironmentLimits, open_files: int) -> dict[str, Any]:
+    largest_file = limits.disk_mib * _MIB
+    return {
+        "mem_limit": f"{limits.memory_mib}m",
+        "memswap_limit": f"{limits.memory_mib}m",
+        "nano_cpus": int(limits.cpus * 1e9),
+        "pids_limit": limits.pids + _SUPERVISOR_PIDS,
+        "shm_size": f"{max(1, limits.memory_mib // 4)}m",
+        "ulimits": [
+            {"name": "core", "soft": 0, "hard": 0},
+            {"name": "fsize", "soft": largest_file, "hard": largest_file},
+            {"name": "nofile", "soft": open_files, "hard": open_files},
+        ],
+    }

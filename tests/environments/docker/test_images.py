@@ -1,0 +1,46 @@
+"""From an image of a task to a container: the same content as in a sandbox, and clear words where that fails."""
+
+import pytest
+
+from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
+from swe_plugin.environments.docker import DockerEnvironment
+from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.types import Image
+
+pytestmark = pytest.mark.docker
+
+FILES = {"calc.py": "def add(a, b):\n    return a - b\n"}
+
+
+def spec(image, **options):
+    return EnvironmentSpec(image, env=AGENT_ENV, label="image", options=options)
+
+
+async def test_the_same_image_is_the_same_commit_in_both_backends(dockerd):
+    commits = set()
+    for backend in (DockerEnvironment, SandboxEnvironment):
+        async with backend(spec(Image(files=FILES))) as environment:
+            commits.add((await environment.exec(["git", "rev-parse", "HEAD"])).stdout)
+            assert (await environment.exec(["id", "-u"])).stdout == "1000\n"
+            assert (await environment.exec(["git", "status", "--porcelain"])).stdout == ""
+    assert len(commits) == 1
+
+
+async def test_an_image_is_built_once(dockerd, client):
+    for _ in range(2):
+        async with DockerEnvironment(spec(Image(files=FILES))):
+            before = {image.id for image in client.images.list(all=True)}
+    assert {image.id for image in client.images.list(all=True)} == before
+
+
+async def test_a_reference_runs_as_its_own_user_with_its_own_variables(tagged):
+    async with DockerEnvironment(spec(Image(tagged, workdir="/tmp"))) as environment:
+        script = 'id -u; echo "$PATH $TOOL $HOME"; touch /etc/mine && echo writable'
+        seen = (await environment.exec(["bash", "-c", script])).stdout
+    assert seen == f"0\n/opt/tool/bin:/usr/local/bin:/usr/bin yes {AGENT_ENV['HOME']}\nwritable\n"
+
+
+async def test_a_reference_can_run_as_another_user_and_hold_a_repository(tagged):
+    async with DockerEnvironment(spec(Image(tagged, FILES, "/src/repo"), user="1234:1234")) as environment:
+        seen = (await environment.exec(["bash", "-c", "id -u; pwd; stat -c %u calc.py $HOME; git status -s"])).stdout
+    assert seen == "1234\n/src/repo\n1234\n1234\n"

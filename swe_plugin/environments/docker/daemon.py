@@ -18,7 +18,7 @@ from docker.errors import APIError, DockerException, NotFound
 from docker.utils import kwargs_from_env
 
 from swe_plugin.environments.docker.bundle import bundle_key, write_bundle
-from swe_plugin.environments.docker.images import exclusive, import_archive
+from swe_plugin.environments.docker.imports import exclusive, import_archive
 from swe_plugin.environments.docker.reaper import remove_container, remove_containers
 from swe_plugin.environments.leases import ResourceLease, reap
 from swe_plugin.errors import EnvironmentStartError

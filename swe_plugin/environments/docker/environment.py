@@ -15,10 +15,11 @@ from swe_plugin.environments.base import Capability, EnvironmentLimits, Environm
 from swe_plugin.environments.docker.attach import StreamDemuxer, attach
 from swe_plugin.environments.docker.bundle import COMMAND
 from swe_plugin.environments.docker.daemon import Daemon, boundary, current_daemon, look_at_daemon
-from swe_plugin.environments.docker.images import Prepared, check_reference, prepare
+from swe_plugin.environments.docker.images import Prepared, prepare
 from swe_plugin.environments.docker.reaper import LABEL
 from swe_plugin.environments.docker.settings import DockerSettings
 from swe_plugin.environments.factory import AGENT_ENV
+from swe_plugin.environments.images import check_image
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.supervised import SupervisedEnvironment
@@ -65,7 +66,7 @@ class DockerEnvironment(SupervisedEnvironment):
     @classmethod
     def check_image(cls, image: Image) -> None:
         """See `Environment.check_image`. The daemon is not asked: which one it is, the image does not say."""
-        check_reference(image)
+        check_image(image)
 
     async def _launch(self) -> None:
         try:

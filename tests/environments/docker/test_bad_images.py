@@ -80,9 +80,9 @@ async def test_a_directory_is_an_image_whatever_it_holds(dockerd, tmp_path):
     ("image", "options", "message"),
     [
         (Image("nonsense"), {}, "unknown kind"),
-        (Image("rootfs:/nope"), {}, "not a directory"),
-        (Image("docker:"), {}, "names no reference"),
-        (Image("oci:/x.tar"), {}, "docker load -i /x.tar"),
+        (Image("rootfs:/nope"), {}, "/nope does not exist"),
+        (Image("docker:"), {}, "unknown kind"),
+        (Image("oci:/x.tar"), {}, "/x.tar does not exist"),
         (Image(files={"../x": ""}), {}, "not a path inside"),
         (Image(workdir="testbed"), {}, "must be an absolute path"),
         (Image(), {"colour": "blue"}, "unknown option of the docker backend; known: host, open_files, pull, user"),

@@ -44,3 +44,13 @@ async def test_a_reference_can_run_as_another_user_and_hold_a_repository(tagged)
     async with DockerEnvironment(spec(Image(tagged, FILES, "/src/repo"), user="1234:1234")) as environment:
         seen = (await environment.exec(["bash", "-c", "id -u; pwd; stat -c %u calc.py $HOME; git status -s"])).stdout
     assert seen == "1234\n/src/repo\n1234\n1234\n"
+
+
+async def test_an_archive_is_an_image_too(client, tagged, tmp_path):
+    """It is unpacked as for a sandbox; variables that it sets are kept."""
+    with (tmp_path / "saved.tar").open("wb") as file:
+        for chunk in client.images.get(tagged.removeprefix("docker:")).save(named=True):
+            file.write(chunk)
+    async with DockerEnvironment(spec(Image(f"oci:{tmp_path}/saved.tar", FILES))) as environment:
+        seen = (await environment.exec(["bash", "-c", "id -u; echo $TOOL; cat calc.py; git status -s"])).stdout
+    assert seen == f"1000\nyes\n{FILES['calc.py']}"

@@ -94,6 +94,9 @@ class ScaffoldConfig:
     keep_observations: int = 0
     """Observations that the model surely sees; when twice as many have come, older ones are replaced by a note. Each
     time opens a new token segment, whose prompt has to fit data.max_prompt_length. 0: all are kept."""
+    summarize_after: int = 0
+    """Observations after which the model is asked for a summary, which costs a turn and then stands for the whole
+    conversation but the task, in a new token segment. 0: never."""
     system_prompt: str = "default"
     """Name of a bundled template, or path of a jinja file."""
     instance_prompt: str = "default"
@@ -101,6 +104,8 @@ class ScaffoldConfig:
     observation_prompt: str = "default"
     """Name of a bundled template, or path of a jinja file."""
     format_error_prompt: str = "default"
+    """Name of a bundled template, or path of a jinja file."""
+    summary_prompt: str = "default"
     """Name of a bundled template, or path of a jinja file."""
 
 
@@ -118,6 +123,10 @@ class PolicyConfig:
     """Registered renderer: how messages become tokens."""
     chat_template: str = ""
     """Jinja chat template that replaces the tokenizer's: path of a file, or the text itself; empty keeps it."""
+    on_rewrite: str = "keep"
+    """Where the template would write earlier answers otherwise than they were sampled (drops thoughts, say): `keep`
+    goes on from what was sampled; `segment` opens a new token segment with the template's words, as a chat server
+    would show them, and renders the whole conversation each turn."""
     template_date: str = ""
     """Date (YYYY-MM-DD) for templates that print today's; empty: the day the run started, also after midnight."""
     seed: int = -1
@@ -305,14 +314,19 @@ def _check_limits(config: SweConfig) -> None:
     }.items():
         if value < 1:
             raise ConfigError(key, value, "must be at least 1")
-    if scaffold.keep_observations < 0:
-        raise ConfigError("swe.scaffold.keep_observations", scaffold.keep_observations, "must be 0 (all) or more")
+    for key, value in {
+        "swe.scaffold.keep_observations": scaffold.keep_observations,
+        "swe.scaffold.summarize_after": scaffold.summarize_after,
+    }.items():
+        if value < 0:
+            raise ConfigError(key, value, "must be 0 (the whole history is kept) or more")
     _check_date(config.policy.template_date)
     policies = ("ignore", "flag", "zero", "drop")
     honesty = ((f"swe.grading.honesty.{name}", text, policies) for name, text in vars(config.grading.honesty).items())
     for key, text, known in (
         *honesty,
         ("swe.environment.network", config.environment.network, ("none", "full")),
+        ("swe.policy.on_rewrite", config.policy.on_rewrite, ("keep", "segment")),
         ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
         ("swe.overlap", config.overlap, ("off", "prewarm", "async")),
     ):

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
@@ -47,6 +48,9 @@ class TokenPolicy:
     untruncated `Reply` and trains nothing. An answer is truncated when its last id is no stop id, whatever
     the server calls it; tool calls of a truncated answer are never parsed.
 
+    Where the renderer would show the model another past than what was sampled, the stream goes on from what was
+    sampled, or, with `follow_template`, a new segment opens with what the renderer shows.
+
     Args:
         renderer: text to ids and back.
         server: samples ids.
@@ -57,6 +61,7 @@ class TokenPolicy:
         max_attempts: calls for one answer before `PolicyError`.
         call_timeout_s: seconds after which a call has failed, so that a server that hangs is no slow agent.
         backoff_s: seconds before the second call; doubles, up to 8.
+        follow_template: render the whole history each turn, and open a new segment where it is not the stream.
         request_id: identifies the rollout to the server's router; random by default.
     """
 
@@ -72,6 +77,7 @@ class TokenPolicy:
         max_attempts: int = 3,
         call_timeout_s: float = 1200.0,
         backoff_s: float = 0.5,
+        follow_template: bool = False,
         request_id: str = "",
     ) -> None:
         self._renderer, self._server, self._limits = renderer, server, limits
@@ -81,6 +87,7 @@ class TokenPolicy:
         self._gate: AbstractAsyncContextManager[object] = semaphore or nullcontext()
         self._max_attempts, self._backoff_s = max_attempts, backoff_s
         self._call_timeout_s = call_timeout_s
+        self._follow_template = follow_template
         self._seen: list[Message] = []
         self._tools: Sequence[Mapping[str, Any]] = ()
         self._last_ids: Sequence[int] = ()
@@ -122,8 +129,17 @@ class TokenPolicy:
                 raise TokenStreamError("the history ends with the last reply: nothing to answer")
             if history[: len(known)] == known and all(m.role != "assistant" for m in new):
                 extension = self._renderer.extension
-                return _Plan(pieces=await _off_loop(new, extension, new, sampled=self._last_ids, tools=tools))
-        return _Plan(prompt=await _off_loop(history, self._renderer.initial, history, tools=tools))
+                pieces = await _off_loop(new, extension, new, sampled=self._last_ids, tools=tools)
+                if not self._follow_template:
+                    return _Plan(pieces=pieces)
+                whole = await self._initial(history, tools)
+                same = whole == [*self.recorder.ids, *chain.from_iterable(piece.ids for piece in pieces)]
+                return _Plan(pieces=pieces) if same else _Plan(prompt=whole)
+        return _Plan(prompt=await self._initial(history, tools))
+
+    async def _initial(self, history: list[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+        ids: list[int] = await _off_loop(history, self._renderer.initial, history, tools=tools)
+        return ids
 
     def _budget(self, plan: _Plan) -> tuple[list[int], int]:
         if plan.prompt is not None:

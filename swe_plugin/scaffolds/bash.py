@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swe_plugin.config import ScaffoldConfig
 from swe_plugin.errors import ContextOverflow
 from swe_plugin.scaffolds.base import Episode, Scaffold
-from swe_plugin.scaffolds.history import recent
-from swe_plugin.scaffolds.parsers import TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
+from swe_plugin.scaffolds.history import History
+from swe_plugin.scaffolds.parsers import THOUGHT_END, TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
 from swe_plugin.scaffolds.templates import Prompts
 from swe_plugin.types import Message, Reply, StopReason, Task, Turn
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["BashScaffold"]
 
 _CUT = "the answer was cut by the length limit before it was complete, so nothing was run"
+_NO_SUMMARY = "no summary was found in the answer; nothing was run, and the conversation stays as it is"
 
 
 class BashScaffold(Scaffold):
@@ -43,10 +45,14 @@ class BashScaffold(Scaffold):
     async def run(self, task: Task, environment: Environment, policy: Policy, episode: Episode) -> StopReason:
         """Drive one episode; see `Scaffold.run`. Stops: submitted, max_turns, context_full, format_errors."""
         episode.messages.extend(self._prompts.opening(task))
+        history = History(self._settings.keep_observations, self._settings.summarize_after)
         errors_in_a_row = 0
         for _ in range(self._settings.max_turns):
             try:
-                reply = await self._ask(policy, episode)
+                if history.due(episode.messages):
+                    await self._summarize(task, policy, episode, history)
+                    continue
+                reply = await self._ask(policy, episode, history)
             except ContextOverflow:
                 return StopReason.CONTEXT_FULL
             try:
@@ -62,13 +68,22 @@ class BashScaffold(Scaffold):
                 return StopReason.SUBMITTED
         return StopReason.MAX_TURNS
 
-    async def _ask(self, policy: Policy, episode: Episode) -> Reply:
+    async def _ask(self, policy: Policy, episode: Episode, history: History) -> Reply:
         with episode.timed("generate"):
-            shown = recent(episode.messages, self._settings.keep_observations)
-            reply = await policy.respond(shown, tools=self._tools)
+            reply = await policy.respond(history.shown(episode.messages), tools=self._tools)
         episode.messages.append(reply.message)
         episode.turns.append(Turn())
         return reply
+
+    async def _summarize(self, task: Task, policy: Policy, episode: Episode, history: History) -> None:
+        """One turn for a summary. An answer without any text changes nothing; calls in it are not run."""
+        last = episode.messages[-1]  # an observation that nobody has seen yet
+        episode.messages[-1] = replace(last, content=f"{last.content}\n\n{self._prompts.summary(task)}")
+        reply = await self._ask(policy, episode, history)
+        text = reply.message.content.rpartition(THOUGHT_END)[2].strip()
+        if not text:
+            self._refuse(reply, _NO_SUMMARY, episode)
+        history.summarized(episode.messages, self._prompts.summary(task, text) if text else "")
 
     def _read(self, reply: Reply) -> Sequence[Action]:
         if reply.truncated:
@@ -80,10 +95,13 @@ class BashScaffold(Scaffold):
     def _correct(self, task: Task, reply: Reply, error: str, episode: Episode) -> None:
         episode.n_format_errors += 1
         episode.turns[-1].format_error = error
-        text = self._prompts.format_error(task, error)
+        self._refuse(reply, self._prompts.format_error(task, error), episode)
+
+    def _refuse(self, reply: Reply, reason: str, episode: Episode) -> None:
+        """Tell the model why nothing was done, once for each of its calls."""
         calls = reply.message.tool_calls if self._tools else ()
         episode.messages.extend(
-            [Message("tool", text, tool_call_id=call.call_id) for call in calls] or [Message("user", text)]
+            [Message("tool", reason, tool_call_id=call.call_id) for call in calls] or [Message("user", reason)]
         )
 
     async def _act(self, task: Task, actions: Sequence[Action], environment: Environment, episode: Episode) -> bool:

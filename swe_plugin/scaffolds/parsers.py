@@ -13,7 +13,16 @@ from typing import Any
 
 from swe_plugin.types import Message, ToolCall
 
-__all__ = ["SUBMIT", "TOOLS", "Action", "ActionFormatError", "parse_fenced", "parse_tool_calls", "write_action"]
+__all__ = [
+    "SUBMIT",
+    "THOUGHT_END",
+    "TOOLS",
+    "Action",
+    "ActionFormatError",
+    "parse_fenced",
+    "parse_tool_calls",
+    "write_action",
+]
 
 SUBMIT = "submit"
 
@@ -42,7 +51,8 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
 """JSON schemas of the tools, in OpenAI's form."""
 
 _FENCE = re.compile(r" {0,3}(`{3,})[ \t]*([^`\n]*?)[ \t]*\r?")
-_THOUGHT_END = "</think>"
+THOUGHT_END = "</think>"
+"""What precedes the last one in an answer is thought."""
 
 
 class ActionFormatError(ValueError):
@@ -78,7 +88,7 @@ def parse_fenced(text: str) -> Action:
     blocks: list[str] = []
     opened: tuple[int, str] | None = None
     body: list[str] = []
-    for line in text.rpartition(_THOUGHT_END)[2].split("\n"):
+    for line in text.rpartition(THOUGHT_END)[2].split("\n"):
         fence = _FENCE.fullmatch(line)
         if opened is None:
             if fence:

@@ -29,6 +29,7 @@ _VARIABLES = {
     "instance": {"task", "limits"},
     "observation": {"task", "limits", "result", "output"},
     "format_error": {"task", "limits", "error"},
+    "summary": {"task", "limits", "summary"},
 }
 
 
@@ -52,7 +53,7 @@ class TaskView:
 
 
 class Prompts:
-    """The four templates of a scaffold, checked when built.
+    """The templates of a scaffold, checked when built.
 
     Raises:
         ConfigError: a template is missing, is no valid jinja, or uses a variable that does not exist.
@@ -79,6 +80,10 @@ class Prompts:
     def format_error(self, task: Task, error: str) -> str:
         """The correction after an answer in which no action could be read."""
         return self._render("format_error", task, error=error)
+
+    def summary(self, task: Task, summary: str = "") -> str:
+        """The request for a summary; with one, what the conversation goes on from."""
+        return self._render("summary", task, summary=summary)
 
     def _render(self, kind: str, task: Task, **variables: object) -> str:
         return self._templates[kind].render(task=TaskView.of(task), limits=self._limits, **variables)

@@ -131,6 +131,8 @@ class TokenRecorder:
             start = segment.spans.pop().start
             for values in (segment.ids, segment.mask, segment.log_probs, segment.weight_versions):
                 del values[start:]
+            if segment.routed_experts is not None:
+                segment.routed_experts = segment.routed_experts[:start]
         self.note("superseded")
 
     def _current(self) -> Segment:

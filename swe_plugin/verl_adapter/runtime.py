@@ -95,6 +95,7 @@ class Runtime:
                 semaphore=self._calls,
                 max_attempts=self.config.policy.max_attempts,
                 call_timeout_s=self.config.policy.call_timeout_s,
+                follow_template=self.config.policy.on_rewrite == "segment",
                 request_id=attempt_id(request.request_id, attempts),
             )
 

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,10 @@ from . import chatml
 
 TOKENIZER = chatml.tokenizer(chatml.TOOLS)
 RENDERER = ChatTemplateRenderer(TOKENIZER)
+RENDERERS = {
+    name: ChatTemplateRenderer(TOKENIZER, getattr(chatml, name))
+    for name in ("TOOLS", "STRIPS_THOUGHTS", "OPENS_THOUGHT")
+}
 END = TOKENIZER.eos_token_id
 BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {}}}}
 
@@ -61,15 +66,15 @@ MOVE = st.builds(
 )
 
 
-async def converse(policy, moves):
+async def converse(policy, moves, tools):
     """Play the moves; how far it gets is up to the script."""
     history = [Message("system", "be brief"), Message("user", "fix <|im_end|> it")]
     for move in moves:
-        reply = await policy.respond(history, tools=[BASH])
+        reply = await policy.respond(history, tools=tools)
         if move.again:
-            reply = await policy.respond(history, tools=[BASH])
+            reply = await policy.respond(history, tools=tools)
         history.append(reply.message)
-        role = "tool" if move.as_tool else "user"
+        role = "tool" if tools and move.as_tool else "user"
         history += [Message(role, text) for text in move.observations]
         if move.edit:
             history[1] = Message("user", history[1].content + "!")
@@ -81,13 +86,17 @@ async def converse(policy, moves):
     st.lists(MOVE, min_size=2, max_size=7),
     st.integers(300, 1000),
     st.integers(0, 9),
+    st.sampled_from(sorted(RENDERERS)),
+    st.booleans(),
 )
-def test_every_trained_token_was_sampled_in_its_context(answers, moves, window, turn_limit):
+def test_every_trained_token_was_sampled_in_its_context(answers, moves, window, turn_limit, template, follow):
     server = ScriptedTokenServer(lambda t: TOKENIZER.encode(t, add_special_tokens=False), END, itertools.cycle(answers))
     limits = TokenLimits(window, max_prompt_tokens=600, max_response_tokens=400, max_turn_tokens=turn_limit)
-    policy = TokenPolicy(RENDERER, server, limits, max_attempts=2, backoff_s=0.0)
+    renderer = RENDERERS[template]
+    policy = TokenPolicy(renderer, server, limits, max_attempts=2, backoff_s=0.0, follow_template=follow)
+    tools = [BASH] if template == "TOOLS" else []
     with contextlib.suppress(ContextOverflow, PolicyError, PromptTooLong):
-        asyncio.run(converse(policy, moves))
+        asyncio.run(converse(policy, moves, tools))
 
     report = audit_segments(policy.segments, policy.journal.records)
     assert report.ok, report.violations
@@ -140,6 +149,34 @@ def test_thoughts_stay_in_the_stream_of_a_template_that_strips_them():  # SkyRL#
     asyncio.run(run())
     assert "<think>hm</think>ls<|im_end|>\n" in TOKENIZER.decode(server.calls[1].prompt_ids)
     assert len(policy.segments) == 1
+
+
+@pytest.mark.parametrize(
+    ("template", "answer", "segments"),
+    [
+        ("STRIPS_THOUGHTS", "<think>hm</think>ls", 4),  # each turn, the thought before it goes
+        ("STRIPS_THOUGHTS", "ls", 1),
+        ("PLAIN", "<think>hm</think>ls", 1),
+        ("OPENS_THOUGHT", "hm</think>ls", 4),  # the re-rendered past lacks the tag that opened the thought
+    ],
+)
+def test_a_template_that_rewrites_the_past_opens_a_segment_if_so_wished(template, answer, segments):
+    renderer = ChatTemplateRenderer(TOKENIZER, getattr(chatml, template))
+    server = ScriptedTokenServer(lambda t: TOKENIZER.encode(t, add_special_tokens=False), END, [answer] * 4)
+    policy = TokenPolicy(renderer, server, TokenLimits(4096), follow_template=True)
+
+    async def run():
+        history = [Message("user", "go")]
+        for _ in range(4):
+            history += [(await policy.respond(history)).message, Message("user", "a.py")]
+
+    asyncio.run(run())
+    assert len(policy.segments) == segments
+    assert audit_segments(policy.segments, policy.journal.records).ok
+    history = [Message("user", "go")]
+    for call in server.calls:  # what the model saw is what the template renders of the whole conversation
+        assert list(call.prompt_ids) == renderer.initial(history)
+        history += [Message("assistant", answer), Message("user", "a.py")]
 
 
 def test_work_is_linear_in_the_number_of_turns():

@@ -45,6 +45,21 @@ def test_a_completion_over_a_weight_sync_gets_its_versions_or_the_oldest():
     assert recorder.segments[0].weight_versions == [-1, 3, 3, 3, 4]
 
 
+def test_experts_cover_the_stream_and_nothing_that_was_taken_back():
+    recorder = TokenRecorder()
+    recorder.open([1, 2])
+    recorder.sample(completion(10, 11, extra={"routed_experts": [["e1"], ["e2"], ["e10"]]}))  # the last has none yet
+    recorder.extend([Piece([3])])
+    recorder.sample(completion(12, extra={"routed_experts": [["e1"], ["e2"], ["e10"], ["e11"], ["e3"], ["e12"]]}))
+    assert recorder.segments[0].routed_experts == [["e1"], ["e2"], ["e10"], ["e11"], ["e3"], ["e12"]]
+    recorder.retract()
+    recorder.sample(completion())  # no answer, no experts
+    assert recorder.segments[0].routed_experts == [["e1"], ["e2"], ["e10"], ["e11"], ["e3"]]
+    recorder.open([5])
+    recorder.sample(completion(13))
+    assert recorder.segments[1].routed_experts is None
+
+
 def test_an_empty_completion_is_an_event_and_no_token():
     recorder = TokenRecorder()
     recorder.open([1, 2])

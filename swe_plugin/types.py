@@ -220,11 +220,13 @@ class Reply:
         message: the assistant message, to be appended to the history as it is.
         truncated: cut by a length limit, whatever the server called it; its action must not be run.
         n_tokens: sampled tokens (0 for policies without tokens).
+        problems: why tool calls in it could not be read, one sentence each; the message then has none of its calls.
     """
 
     message: Message
     truncated: bool = False
     n_tokens: int = 0
+    problems: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

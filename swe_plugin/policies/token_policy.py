@@ -17,7 +17,7 @@ from swe_plugin.errors import ContextOverflow, PolicyError, PromptTooLong, Token
 from swe_plugin.policies.limits import TokenLimits
 from swe_plugin.tokens.journal import Journal, JournalRecord
 from swe_plugin.tokens.recorder import TokenRecorder
-from swe_plugin.tokens.renderer import Piece, Renderer
+from swe_plugin.tokens.renderer import Piece, ReadsCalls, Renderer
 from swe_plugin.tokens.server import Completion, TokenServer
 from swe_plugin.tokens.tool_calls import parse_tool_calls
 from swe_plugin.types import Message, Reply, Segment
@@ -170,11 +170,15 @@ class TokenPolicy:
         ids = completion.token_ids
         truncated = len(ids) > 0 and ids[-1] not in self._renderer.stop_ids
         text = self._renderer.decode(ids)
-        message = Message("assistant", text)
-        if tools and not truncated:
-            parsed = parse_tool_calls(text, id_prefix=f"call_{self.recorder.turn - 1}")
-            message = Message("assistant", parsed.content, tuple(parsed.calls))
-        return Reply(message, truncated=truncated, n_tokens=len(ids))
+        if not tools or truncated:
+            return Reply(Message("assistant", text), truncated=truncated, n_tokens=len(ids))
+        id_prefix = f"call{self.recorder.turn - 1:03}"
+        if isinstance(self._renderer, ReadsCalls):
+            parsed = self._renderer.read_calls(text, tools=tools, id_prefix=id_prefix)
+        else:
+            parsed = parse_tool_calls(text, tools=tools, id_prefix=id_prefix)
+        message = Message("assistant", parsed.content, tuple(parsed.calls))
+        return Reply(message, n_tokens=len(ids), problems=tuple(parsed.errors))
 
     async def _sample(self, context: list[int], max_tokens: int) -> Completion:
         attempts = AsyncRetrying(

@@ -88,6 +88,8 @@ class BashScaffold(Scaffold):
     def _read(self, reply: Reply) -> Sequence[Action]:
         if reply.truncated:
             raise ActionFormatError(_CUT)
+        if reply.problems:
+            raise ActionFormatError("; ".join(reply.problems))
         if self._tools:
             return parse_tool_calls(reply.message.tool_calls)
         return [parse_fenced(reply.message.content)]

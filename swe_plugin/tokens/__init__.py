@@ -9,7 +9,7 @@ from swe_plugin.tokens.audit import AuditReport, Violation, audit_segments
 from swe_plugin.tokens.journal import Journal, JournalRecord, read_journal
 from swe_plugin.tokens.prompt_log import prompt_digest
 from swe_plugin.tokens.recorder import RecorderEvent, TokenRecorder
-from swe_plugin.tokens.renderer import Piece, Renderer
+from swe_plugin.tokens.renderer import Piece, ReadsCalls, Renderer
 from swe_plugin.tokens.rows import TokenRow, training_rows
 from swe_plugin.tokens.segments import last_sampled, segment_faults
 from swe_plugin.tokens.server import Completion, TokenServer
@@ -22,6 +22,7 @@ __all__ = [
     "JournalRecord",
     "ParsedCalls",
     "Piece",
+    "ReadsCalls",
     "RecorderEvent",
     "Renderer",
     "TokenRecorder",

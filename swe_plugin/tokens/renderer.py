@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from swe_plugin.tokens.tool_calls import ParsedCalls
 from swe_plugin.types import Message
 
-__all__ = ["Piece", "Renderer"]
+__all__ = ["Piece", "ReadsCalls", "Renderer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +54,19 @@ class Renderer(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sampled turn without its stop id. Bytes that are no UTF-8 become U+FFFD."""
+        ...
+
+
+@runtime_checkable
+class ReadsCalls(Protocol):
+    """A renderer that knows how its model writes tool calls; for others they are JSON in ``<tool_call>`` tags."""
+
+    def read_calls(self, text: str, *, tools: Sequence[Mapping[str, Any]], id_prefix: str) -> ParsedCalls:
+        """Calls in the text of a complete answer.
+
+        Args:
+            text: as decoded.
+            tools: that were offered.
+            id_prefix: call ids are ``<prefix><nn>`` where the model gives none.
+        """
         ...

@@ -8,7 +8,7 @@ import pytest
 
 from swe_plugin.errors import ContextOverflow, PolicyError, PromptTooLong, TokenStreamError
 from swe_plugin.policies import Answer, Policy, ScriptedTokenServer, TokenLimits, TokenPolicy
-from swe_plugin.tokens import audit_segments, segment_faults, training_rows
+from swe_plugin.tokens import audit_segments, parse_tool_calls, segment_faults, training_rows
 from swe_plugin.tokens.renderers.bytes import ByteRenderer
 from swe_plugin.types import Message
 
@@ -140,7 +140,33 @@ async def test_a_whole_tool_call_is_parsed():
     assert (call.name, call.arguments, reply.message.content) == ("bash", {"command": "ls"}, "look")
 
 
-async def test_an_empty_completion_trains_nothing_and_the_turn_is_closed():  # agent-lightning#442
+async def test_a_malformed_call_is_told_as_a_problem_and_the_stream_goes_on():  # verl#3960: its calls are emptied
+    text = '<tool_call>{"name": "bash", "arguments": {</tool_call>'
+    policy, server = make([text, "ok"])
+    _, (first, _) = await talk(policy, "that was no call", tools=[TOOL])
+    assert (first.message.content, first.message.tool_calls, first.truncated) == (text, (), False)
+    assert "not JSON" in first.problems[0]
+    (segment,) = policy.segments
+    assert tuple(segment.ids[: len(server.calls[1].prompt_ids)]) == server.calls[1].prompt_ids
+    proved(policy)
+
+
+async def test_a_renderer_reads_the_calls_of_its_family():
+    class Tagged(ByteRenderer):
+        def read_calls(self, text, *, tools, id_prefix):
+            return parse_tool_calls(text, form="function_tags", tools=tools, id_prefix=id_prefix)
+
+    text = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>"
+    server = ScriptedTokenServer(RENDERER.encode, END, [Answer(text, cut=True), text])
+    policy = TokenPolicy(Tagged(), server, TokenLimits(4096))
+    _, (cut, whole) = await talk(policy, "go on", tools=[TOOL])
+    assert (cut.truncated, cut.message.tool_calls) == (True, ())
+    assert [(c.name, c.arguments, c.call_id) for c in whole.message.tool_calls] == [
+        ("bash", {"command": "ls"}, "call00100")
+    ]
+
+
+async def test_an_empty_completion_trains_nothing_and_the_turn_is_closed():  # agent-lightning#442, agentcore#122
     policy, _ = make([Answer(empty=True), "ls"])
     _, (first, _second) = await talk(policy, "say something")
     assert (first.message.content, first.truncated, first.n_tokens) == ("", False, 0)

@@ -189,7 +189,7 @@ async def test_calls_after_a_submit_do_not_run():
 @pytest.mark.parametrize(
     ("name", "arguments", "says"),
     [
-        ("python", {}, "unknown tool 'python'"),
+        ("python", {}, "unknown tool 'python'"),  # verl#3070
         ("bash", {}, "non-empty string"),
         ("bash", {"command": " "}, "non-empty string"),
         ("bash", {"command": ["ls"]}, "non-empty string"),
@@ -211,3 +211,12 @@ async def test_an_answer_without_tool_call_is_a_format_error():
     assert stop is StopReason.SUBMITTED
     assert episode.n_format_errors == 1
     assert policy.calls[1][-1].role == "user"
+
+
+async def test_calls_that_cannot_be_read_are_told_and_nothing_of_the_turn_is_run():
+    bad = Reply(Message("assistant", "<tool_call>{"), problems=("tool call 2: not JSON (here)",))
+    stop, episode, environment, policy = await play([bad, calls(("submit", {}))], action="tools")
+    assert stop is StopReason.SUBMITTED
+    assert environment.commands == []
+    assert "tool call 2: not JSON (here)" in episode.turns[0].format_error
+    assert "tool call 2" in policy.calls[1][-1].content

@@ -1,8 +1,8 @@
 """What our renderer makes of real chat templates: one cell per family and kind of conversation.
 
-The templates are real, the tokenizer is ours: a small byte-level BPE that knows each template's control texts as
-control tokens, as the real one does. So a cell says what the *template* does; that ids are exact under a real
-tokenizer rests on the check that every renderer runs at its start.
+The templates are real. Six families have their own tokenizer as well. For the others it is ours: a small byte-level BPE
+that knows each template's control texts as control tokens, as the real one does. So their cells say what the *template*
+does; that ids are exact under the real tokenizer rests on the check that every renderer runs at its start.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from jinja2 import TemplateError
 from tokenizers import Regex, pre_tokenizers
+from transformers import AutoTokenizer
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.tokens.renderers.build import pinned_date
@@ -38,19 +40,38 @@ DAY = "2026-01-31"
 
 @dataclass(frozen=True)
 class Family:
-    """A template file, and the special tokens that its model's tokenizer has."""
+    """A template file, and the special tokens that its model's tokenizer has.
+
+    Attributes:
+        own: folder of the model's own tokenizer, if we have it.
+    """
 
     name: str
     file: str
     eos: str
     bos: str = ""
+    own: str = ""
 
     @property
-    def template(self) -> str:
-        return (TEMPLATES / f"{self.file}.jinja").read_text(encoding="utf-8")
+    def present(self) -> bool:
+        return not self.own or (TEMPLATES / self.own).is_dir()
 
     def tokenizer(self):
-        text = self.template
+        return _tokenizer(self)
+
+    def load(self):
+        template = (TEMPLATES / f"{self.file}.jinja").read_text(encoding="utf-8") if self.file else None
+        return self._load(template) if self.own else self._make(template)
+
+    def _load(self, template):
+        """The model's own; a GGUF file does not say which token ends a turn."""
+        folder = TEMPLATES / self.own
+        gguf = {"gguf_file": "model.gguf"} if (folder / "model.gguf").exists() else {}
+        loaded = AutoTokenizer.from_pretrained(folder, **gguf, eos_token=self.eos)
+        loaded.chat_template = template or loaded.chat_template
+        return loaded
+
+    def _make(self, text):
         made = chatml.tokenizer(text)
         made.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [pre_tokenizers.Split(Regex(WORDS), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
@@ -60,6 +81,19 @@ class Family:
         if self.bos:
             made.add_special_tokens({"bos_token": self.bos})
         return made
+
+    def renderer(self, tools: bool) -> ChatTemplateRenderer:
+        return _renderer(self, tools)
+
+
+@cache
+def _tokenizer(family: Family):
+    return family.load()
+
+
+@cache
+def _renderer(family: Family, tools: bool) -> ChatTemplateRenderer:
+    return ChatTemplateRenderer(family.tokenizer(), template_kwargs=pinned_date(DAY), tools=tools)
 
 
 QWEN = {"eos": "<|im_end|>"}
@@ -91,6 +125,15 @@ FAMILIES = [
     Family("MiniMax-M2", "MiniMax-M2", eos="[e~["),
     Family("Kimi-K2", "Kimi-K2-Instruct", eos="<|im_end|>"),
     Family("Granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", eos="<|end_of_text|>"),
+]
+
+OWN = [
+    Family("SmolLM2", "", eos="<|im_end|>", own="smollm2"),
+    Family("Qwen3", "Qwen-Qwen3-0.6B", **QWEN, own="qwen3"),
+    Family("Llama-3.1", "meta-llama-Llama-3.1-8B-Instruct", **LLAMA, own="llama3_1"),
+    Family("Gemma-3", "", eos="<end_of_turn>", own="gemma3"),
+    Family("DeepSeek-V3", "", **DEEPSEEK, own="deepseek_v3"),
+    Family("gpt-oss", "openai-gpt-oss-120b", eos="<|return|>", own="gptoss"),
 ]
 
 SYSTEM, ASK = Message("system", "be brief"), Message("user", "read the file")
@@ -156,7 +199,7 @@ def cell(family: Family, case: Case) -> tuple[str, str]:
     tokenizer = family.tokenizer()
     pinned = pinned_date(DAY)
     try:
-        renderer = ChatTemplateRenderer(tokenizer, template_kwargs=pinned, tools=bool(case.tools))
+        renderer = family.renderer(bool(case.tools))
         prompt = renderer.initial(case.first, tools=case.tools)
     except ConfigError as error:
         return "refused", error.fix
@@ -210,14 +253,16 @@ def _raw(message: Message) -> dict:
 
 def page(cells: Callable[[Family, str], tuple[str, str]]) -> str:
     """docs/families.md, from a function of family and name of a case."""
-    lines, notes = [], []
-    for family in FAMILIES:
+    lines, notes = {}, []
+    for family in (*OWN, *FAMILIES):
         found = {name: cells(family, name) for name in CASES}
-        lines.append(f"| {family.name} | " + " | ".join(state for state, _ in found.values()) + " |")
+        reads = family.renderer(True).report.call_form if found["tool calls"][0] != "refused" else ""
+        lines[family] = f"| {family.name} | " + " | ".join(state for state, _ in found.values()) + f" | {reads} |"
         reasons = dict.fromkeys(reason for _, reason in found.values() if reason)
         notes += [f"- **{family.name}**: {_one_line(reason)}" for reason in reasons]
-    head = f"| family | {' | '.join(CASES)} |"
-    return "\n".join([INTRODUCTION, head, "|---" * (len(CASES) + 1) + "|", *lines, "", "## Why", "", *notes, ""])
+    head = [f"| family | {' | '.join(CASES)} | form of calls |", "|---" * (len(CASES) + 2) + "|"]
+    tables = [INTRODUCTION, *head, *(lines[f] for f in OWN), "", SMALL, "", *head, *(lines[f] for f in FAMILIES)]
+    return "\n".join([*tables, "", "## Why", "", *dict.fromkeys(notes), ""])
 
 
 def _one_line(text: str) -> str:
@@ -235,10 +280,18 @@ What the renderer `chat_template` makes of real chat templates, as `make test-te
 - **exact**: the stream that is built turn by turn is the template's own rendering of the whole conversation;
 - **kept**: the template rewrites earlier *answers* (drops thoughts, moves a header). The stream keeps what was sampled,
   so the model goes on seeing it; `renderer.report` says so;
-- **refused**: the run ends with the reason below, at its start, or with its first prompt where the template takes no
-  system prompt. Set `swe.policy.chat_template`, or register a renderer of your own (`swe_register_renderers`).
+- **refused**: the run ends with the reason below before it starts. Set `swe.policy.chat_template`, register a renderer
+  of your own (`swe_register_renderers`), act in fenced blocks (`swe.scaffold.action=fenced`) where only tools are
+  refused, or give a `swe.scaffold.system_prompt` that renders to nothing where only system prompts are.
 
-The templates are those of the models, with a small tokenizer of our own that knows their control tokens. With the real
-tokenizer the same check runs at the start of every run. Templates that print today's date see the day the run started.
-Where a template takes one call per turn, both of two consecutive results follow that one.
+Templates that print today's date see the day the run started. Where a template takes one call per turn, both of two
+consecutive results follow that one. `make test-templates` also writes the text of every control token of a tokenizer
+into observations and prompts: no control token comes out.
+
+Each family writes tool calls in its own form; the last column is the one that `swe.scaffold.action=tools` reads. It is
+found by letting the template write a call; a template whose calls cannot be read back is refused with tools.
+
+With the models' own tokenizers:
 """
+SMALL = """With a small tokenizer of our own that knows the control tokens of the model's; the model's own is checked in
+the same way at the start of every run:"""

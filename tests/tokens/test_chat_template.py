@@ -51,7 +51,7 @@ def test_it_is_a_renderer():
 # --- what is added ---------------------------------------------------------------------------------
 
 
-def test_the_newline_after_a_sampled_turn_end_is_context():  # verl#6501
+def test_the_newline_after_a_sampled_turn_end_is_context():  # verl#6501, verl#6921
     pieces = RENDERER.extension([Message("user", "next")], sampled=[*encode("ls"), END])
     assert pieces[0].kind == "glue"
     assert pieces[0].ids[:2] == [NEWLINE, START]

@@ -16,10 +16,10 @@ def block(body):
 def test_several_calls_come_in_order_with_the_text_beside_them():
     text = "first\n" + block('{"name": "a"}')
     text += block('{"name": "b", "arguments": {"x": 1}}')
-    parsed = parse_tool_calls(text, id_prefix="call_3")
+    parsed = parse_tool_calls(text, id_prefix="call003")
     assert [(c.name, c.arguments, c.call_id) for c in parsed.calls] == [
-        ("a", {}, "call_3_0"),
-        ("b", {"x": 1}, "call_3_1"),
+        ("a", {}, "call00300"),
+        ("b", {"x": 1}, "call00301"),
     ]
     assert (parsed.content, parsed.errors) == ("first", [])
 

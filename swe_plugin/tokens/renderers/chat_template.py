@@ -10,9 +10,13 @@ from swe_plugin.tokens.renderer import Piece
 from swe_plugin.tokens.renderers.safe_encoder import Encoded, SafeEncoder
 from swe_plugin.tokens.renderers.template import ChatMessage, Template
 from swe_plugin.tokens.renderers.template_check import CheckReport, check_template
+from swe_plugin.tokens.tool_calls import ParsedCalls, parse_tool_calls
 from swe_plugin.types import Message, ToolCall
 
 __all__ = ["ChatTemplateRenderer", "CheckReport"]
+
+_CODE = "for i in a:\n    print(i)  # two\n"
+"""A tokenizer that loses blanks makes no programs. (Some published ones do if transformers loads them as Llama's.)"""
 
 
 class ChatTemplateRenderer:
@@ -39,7 +43,7 @@ class ChatTemplateRenderer:
         report: result of the self-check.
 
     Raises:
-        ConfigError: no template, no fast tokenizer, or a template that is not append-only.
+        ConfigError: no template, no fast tokenizer or one that loses blanks, or a template that is not append-only.
     """
 
     def __init__(
@@ -57,7 +61,10 @@ class ChatTemplateRenderer:
         self._turn_end = self._encoder.control_ids[self._template.turn_end]
         eos = getattr(tokenizer, "eos_token_id", None)
         self._stop_ids = frozenset({self._turn_end, *stop_ids, *(() if eos is None else (eos,))})
+        if (back := self.decode(self._encode_plainly(_CODE))) != _CODE:
+            raise self._encoder.refusal(f"reads {_CODE!r} and gives back {back!r}")
         self._tools_checked = tools
+        self._call_form = ""
         self.report = self.check()
         if tools:
             self.report = self.report.and_also(self.check(tools=True))
@@ -73,7 +80,9 @@ class ChatTemplateRenderer:
         Raises:
             ConfigError: the template is not append-only.
         """
-        return check_template(self._template, self._encoder, self._encode_plainly, tools=tools)
+        report = check_template(self._template, self._encoder, self._encode_plainly, tools=tools)
+        self._call_form = report.call_form or self._call_form
+        return report
 
     def initial(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Ids of the template's rendering with its generation prompt.
@@ -104,11 +113,26 @@ class ChatTemplateRenderer:
         closed = len(sampled) > 0 and sampled[-1] == self._turn_end
         return _pieces(encoded, [self._encoder.name(d["content"]) for d in dicts], skip=int(closed))
 
+    def answer(self, message: Message, *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """Ids of an answer as the model would have to sample them, for trajectories of which only the text is known:
+        its text as it stands, its calls as the template writes them, and the end of the turn.
+
+        Raises:
+            ConfigError: the template refuses the message or its calls.
+        """
+        raw = self._dict(message)
+        text = self._template.written(raw, tools) if message.tool_calls else str(raw["content"])
+        return [*self._encoder.encode(text).ids, self._turn_end]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sampled turn without its stop id; special tokens inside it stay visible."""
         body = ids[:-1] if len(ids) and ids[-1] in self._stop_ids else ids
         text = self._tokenizer.decode(list(body), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return str(text)
+
+    def read_calls(self, text: str, *, tools: Sequence[Mapping[str, Any]], id_prefix: str) -> ParsedCalls:
+        """Tool calls in the form in which the template writes them; see `ReadsCalls`."""
+        return parse_tool_calls(text, form=self._call_form, tools=tools, id_prefix=id_prefix)
 
     def _encode_plainly(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False))

@@ -62,7 +62,7 @@ class SafeEncoder:
         self._model = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
-            raise self._refusal("needs a fast (tokenizers) tokenizer")
+            raise self.refusal("needs a fast (tokenizers) tokenizer")
         spec = json.loads(backend.to_str())
         self._nonce = secrets.token_hex(12)
         self._build(spec, [token for token in spec["added_tokens"] if token["content"]])
@@ -70,7 +70,7 @@ class SafeEncoder:
             control = [t for t in spec["added_tokens"] if t["content"] and t["content"] not in words]
             self._build(spec, control)
             if self._words():
-                raise self._refusal(f"reads the text of a control token as one: {sorted(self._words())[:3]}")
+                raise self.refusal(f"reads the text of a control token as one: {sorted(self._words())[:3]}")
 
     def hide(self, text: str, *, trusted: bool) -> str:
         """Hide control texts from template and tokenizer.
@@ -119,10 +119,11 @@ class SafeEncoder:
         encodings = self._copy.encode_batch(texts, add_special_tokens=False)
         words = {t for t, e in zip(texts, encodings, strict=True) if control.intersection(self._original(e.ids))}
         if forged := words & self._specials:
-            raise self._refusal(f"reads the text {min(forged)!r} as a control token, so observations could forge one")
+            raise self.refusal(f"reads the text {min(forged)!r} as a control token, so observations could forge one")
         return words
 
-    def _refusal(self, reason: str) -> ConfigError:
+    def refusal(self, reason: str) -> ConfigError:
+        """The error that says why this tokenizer cannot be used."""
         return ConfigError("actor_rollout_ref.model.path", self._model, f"the tokenizer {reason}")
 
 

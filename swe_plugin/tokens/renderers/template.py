@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from swe_plugin.errors import ConfigError
@@ -16,7 +17,10 @@ ChatMessage = dict[str, Any]
 ANSWER = f"zq{secrets.token_hex(8)}qz"
 """Random, so that no observation can contain it and be taken for the stand-in's answer."""
 QUESTION = "zqquestionqz"
+RESULT = "zqresultqz"
 TOOL_NAME = "zqtoolqz"
+_HEADER_ENDS = "\n>]"
+"""What the header of a turn ends with: where a template's answer is cut off from it."""
 
 
 class Template:
@@ -95,6 +99,23 @@ class Template:
                 raise
             return self.render([*history, answer(ANSWER, ids[:1]), *new], tools)
 
+    def written(self, message: ChatMessage, tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """What the template writes between the header of an answer that makes calls and the end of its turn.
+
+        A text that it drops beside calls comes first.
+
+        Raises:
+            ConfigError: the template refuses the message.
+        """
+        start = self.stand_in[:-1]
+        results = [{"role": "tool", "content": RESULT, "tool_call_id": call["id"]} for call in message["tool_calls"]]
+        prompt, whole = self.render(start, tools), self.render([*start, message, *results], tools)
+        shared = shared_length(prompt, whole)
+        begin = max(whole.rfind(end, 0, shared) + 1 for end in _HEADER_ENDS)
+        text = whole[begin : whole.rfind(self.turn_end, begin, whole.find(RESULT, begin))]
+        content = message["content"]
+        return text if content.strip() in text else f"{content}{text}"
+
     def refusal(self, reason: str) -> ConfigError:
         """The error that says why this template cannot be used."""
         name = str(getattr(self._tokenizer, "name_or_path", "") or type(self._tokenizer).__name__)
@@ -116,6 +137,11 @@ class Template:
         if not found or not ends:
             raise self.refusal(f"it ends an answer with {after[:12]!r}, which is no single control token")
         return max(ends, key=len)
+
+
+def shared_length(one: str, other: str) -> int:
+    """Length of the longest common prefix."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def user(text: str) -> ChatMessage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 from swe_plugin.errors import ConfigError
@@ -18,8 +17,10 @@ from swe_plugin.tokens.renderers.template import (
     answer,
     call_id,
     result,
+    shared_length,
     user,
 )
+from swe_plugin.tokens.tool_calls import FORMS, find_form
 
 __all__ = ["CheckReport", "check_template"]
 
@@ -41,14 +42,17 @@ class CheckReport:
     Attributes:
         exact: rendering a whole conversation gives the very stream that is built turn by turn.
         notes: where it does not, and what the stream holds instead; one sentence each.
+        call_form: name of the form in which it writes tool calls (`tool_calls.FORMS`); empty without tools.
     """
 
     exact: bool = True
     notes: Sequence[str] = field(default_factory=tuple)
+    call_form: str = ""
 
     def and_also(self, other: CheckReport) -> CheckReport:
         """Both findings in one."""
-        return CheckReport(self.exact and other.exact, tuple(dict.fromkeys([*self.notes, *other.notes])))
+        notes = tuple(dict.fromkeys([*self.notes, *other.notes]))
+        return CheckReport(self.exact and other.exact, notes, self.call_form or other.call_form)
 
 
 def check_template(
@@ -78,7 +82,16 @@ def check_template(
     if not tools:
         notes += _thoughts(template)
     unique = tuple(dict.fromkeys(notes))
-    return CheckReport(exact=not unique, notes=unique)
+    return CheckReport(exact=not unique, notes=unique, call_form=_call_form(template, schemas) if tools else "")
+
+
+def _call_form(template: Template, schemas: Sequence[Mapping[str, Any]]) -> str:
+    """The form in which the template writes a call of a stand-in's."""
+    called = answer(ANSWER, [call_id(0)])
+    written = template.written({**called, "content": ""}, schemas)
+    if form := find_form(written, TOOL_NAME, {"q": ANSWER}):
+        return form
+    raise template.refusal(f"it writes a tool call as {written!r}, which no form of {', '.join(FORMS)} reads")
 
 
 def _histories(template: Template, *, tools: bool) -> list[list[ChatMessage]]:
@@ -117,7 +130,7 @@ def _try(
     before = whole[: whole.find(ANSWER)]
     if before == prompt or (is_result and before.startswith(prompt)):
         return []
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt, before, strict=False)))
+    shared = shared_length(prompt, before)
     if shared < prompt.rfind(QUESTION) + len(QUESTION):
         raise template.refusal("it changes earlier turns when a message is added")
     header, later = prompt[shared:], before[shared:]

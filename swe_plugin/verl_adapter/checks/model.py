@@ -9,8 +9,10 @@ from typing import Any
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.preflight.finding import Finding
+from swe_plugin.scaffolds.templates import Prompts
 from swe_plugin.tokens.renderers.build import pinned_date, read_template
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
+from swe_plugin.types import Message, Task
 from swe_plugin.verl_adapter.checks.settings import ROLLOUT, Settings
 
 __all__ = ["check_model"]
@@ -111,6 +113,12 @@ def _template(s: Settings) -> Iterator[Finding]:
     yield from _try_template(s, tokenizer, given)
 
 
+def _opening(s: Settings) -> list[Message]:
+    """What a rollout of the bash agent begins with, so that a template that takes no system prompt is refused early."""
+    task = Task("check", "solve it")
+    return Prompts(s.swe.scaffold).opening(task) if s.swe.scaffold.name == "bash" else [Message("user", "solve it")]
+
+
 def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Finding]:
     """Raises ConfigError: not append-only, or without tools where the agent acts through them."""
     given_variables = s.get("data.apply_chat_template_kwargs") or {}
@@ -119,13 +127,14 @@ def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Fi
         yield Finding("chat template", True, f"is the business of renderer {s.swe.policy.renderer}")
         return
     renderer = ChatTemplateRenderer(tokenizer, given, template_kwargs=variables)
+    renderer.initial(_opening(s))
     notes = list(renderer.report.notes)
     yield Finding("chat template", True, "; ".join(["chat template is append-only", *notes]))
     if s.swe.scaffold.action == "tools":
         try:
-            renderer.check(tools=True)
+            form = renderer.check(tools=True).call_form
         except ConfigError as error:
             fix = f"the chat template cannot do tools ({error.fix}); swe.scaffold.action=fenced works with any"
             yield s.rule("swe.scaffold.action", False, fix)
         else:
-            yield Finding("tools", True, "it shows tools and their calls")
+            yield Finding("tools", True, f"it shows tools and their calls (written as {form})")

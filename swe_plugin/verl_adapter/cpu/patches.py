@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+from datetime import timedelta
 from typing import Any
 
 from swe_plugin.verl_adapter.cpu.patch import Patch
@@ -14,6 +16,22 @@ def _one_backend_per_device(module: Any) -> None:
     module.initialize_global_process_group_ray = functools.partial(
         module.initialize_global_process_group_ray, backend="cpu:gloo"
     )
+
+
+def _one_backend_without_ray(module: Any) -> None:
+    import torch
+
+    def initialize_global_process_group(timeout_second: int = 36000) -> tuple[int, int, int]:
+        """Join the process group that the environment describes; returns local rank, rank and size."""
+        torch.distributed.init_process_group(
+            backend="cpu:gloo",
+            timeout=timedelta(seconds=timeout_second),
+            init_method=os.environ.get("DIST_INIT_METHOD"),
+        )
+        local_rank, rank, size = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
+        return local_rank, rank, size
+
+    module.initialize_global_process_group = initialize_global_process_group
 
 
 def _no_pinned_memory(module: Any) -> None:
@@ -54,6 +72,12 @@ PATCHES = (
         line='backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
         why="the process group string becomes cpu:gloo,cpu:gloo, which PyTorch refuses",
         apply=_one_backend_per_device,
+    ),
+    Patch(
+        module="verl.utils.distributed",
+        line='    backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+        why="the same in the SFT trainer, which runs without Ray",
+        apply=_one_backend_without_ray,
     ),
     Patch(
         module="verl.workers.engine.fsdp.transformer_impl",

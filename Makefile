@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-demo bench-environments bench-validate clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-validate clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -112,6 +112,10 @@ bench-environments: $(DEV) ## environments beside docker, bubblewrap, a peer and
 
 bench-grading: $(DEV) ## what grading costs beside the tests into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_grading.py
+
+bench-tokens: $(DEV) ## what recording tokens costs, into docs/benchmarks.md (fetches tokenizers once)
+	$(BIN)/python .ci/chat_templates.py .cache/chat_templates
+	$(BIN)/python tests/benchmarks/bench_tokens.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)

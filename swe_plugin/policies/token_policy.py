@@ -6,10 +6,13 @@ import asyncio
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
@@ -27,6 +30,20 @@ __all__ = ["TokenPolicy"]
 _MAX_BACKOFF_S = 8.0
 _LONG_TEXT_CHARS = 16_384
 """Longer texts are rendered in a thread, so that encoding them never holds the event loop."""
+
+
+@cache
+def _encoders() -> ThreadPoolExecutor:
+    """Few: each that runs Python makes the event loop wait longer for its turn."""
+    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="swe-encode")
+
+
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+def _turns(loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
+    """Whose turn it is to render on this loop."""
+    return _locks.setdefault(loop, asyncio.Lock())
 
 
 @dataclass(slots=True)
@@ -239,7 +256,14 @@ def _answered(record: JournalRecord, completion: Completion) -> JournalRecord:
 
 
 async def _off_loop(messages: Sequence[Message], function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call `function` here if the messages are short, else in a thread."""
+    """Call `function` here if the messages are short, else in a thread.
+
+    Here means one call per pass of the event loop: a crowd of rollouts that starts together does not hold it.
+    """
     if sum(len(m.content) for m in messages) > _LONG_TEXT_CHARS:
-        return await asyncio.to_thread(function, *args, **kwargs)
-    return function(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(_encoders(), partial(function, *args, **kwargs))
+    async with _turns(asyncio.get_running_loop()):
+        result = function(*args, **kwargs)
+        await asyncio.sleep(0)
+    return result

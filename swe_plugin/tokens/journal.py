@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from swe_plugin.tokens.prompt_log import PromptLog, prompt_digest
+from swe_plugin.tokens.prompt_log import PrefixDigest, PromptLog
 
 __all__ = ["Journal", "JournalRecord", "read_journal"]
 
@@ -80,6 +80,7 @@ class Journal:
         self.records: list[JournalRecord] = []
         self._path = path
         self._prompts = PromptLog()
+        self._digest = PrefixDigest()
         self._written = 0
         self._lock = threading.Lock()
         self._scheduled = False
@@ -93,12 +94,18 @@ class Journal:
             prompt_ids: the ids sent.
         """
         shared, new = self._prompts.shrink(prompt_ids)
-        self._prompts.answered(prompt_ids, record.completion_ids)
+        extends = shared == self._prompts.length
+        self._prompts.answered(prompt_ids, record.completion_ids, shared=shared)
+        if not extends:
+            self._digest = PrefixDigest()
+        self._digest.update(new if extends else prompt_ids)  # a turn costs what it adds, not the whole conversation
+        digest = self._digest.hexdigest()
+        self._digest.update(record.completion_ids)
         self.records.append(
             dataclasses.replace(
                 record,
                 prompt_length=len(prompt_ids),
-                prompt_digest=prompt_digest(prompt_ids),
+                prompt_digest=digest,
                 prompt_shared=shared,
                 prompt_new=new,
             )

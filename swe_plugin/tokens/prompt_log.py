@@ -9,6 +9,10 @@ from collections.abc import Sequence
 __all__ = ["PrefixDigest", "PromptLog", "first_difference", "prompt_digest"]
 
 
+_CHUNK = 2044
+"""Bytes hashed at once: `hashlib` gives the interpreter up for more, and the event loop would wait to get it back."""
+
+
 class PrefixDigest:
     """Digest of a growing list of ids: linear in total, however many prefixes are asked for."""
 
@@ -17,7 +21,9 @@ class PrefixDigest:
 
     def update(self, ids: Sequence[int]) -> None:
         """Append ids (each in 0..2^32-1)."""
-        self._hash.update(array("I", ids).tobytes())
+        data = memoryview(array("I", ids)).cast("B")
+        for start in range(0, len(data), _CHUNK):
+            self._hash.update(data[start : start + _CHUNK])
 
     def hexdigest(self) -> str:
         """Digest of all ids so far."""
@@ -34,7 +40,7 @@ def prompt_digest(ids: Sequence[int]) -> str:
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
     """Length of the longest common prefix; bisects with slices, which compare at the speed of C."""
     low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
+    if other[:high] == (one if len(one) == high else one[:high]):
         return high
     while low < high:
         middle = (low + high + 1) // 2
@@ -55,9 +61,14 @@ class PromptLog:
     def __init__(self) -> None:
         self._context: list[int] = []
 
+    @property
+    def length(self) -> int:
+        """Ids of the last call's context."""
+        return len(self._context)
+
     def shrink(self, prompt: Sequence[int]) -> tuple[int, list[int]]:
         """How many ids `prompt` shares with the last call's context, and those that follow."""
-        shared = first_difference(self._context, list(prompt))
+        shared = first_difference(self._context, prompt if isinstance(prompt, list) else list(prompt))
         return shared, list(prompt[shared:])
 
     def expand(self, shared: int, new: Sequence[int]) -> list[int]:
@@ -70,6 +81,14 @@ class PromptLog:
             raise ValueError(f"repeats {shared} ids of a call that had {len(self._context)}")
         return [*self._context[:shared], *new]
 
-    def answered(self, prompt: Sequence[int], completion: Sequence[int]) -> None:
-        """The call is over; its prompt and what was sampled are what the next is told against."""
-        self._context = [*prompt, *completion]
+    def answered(self, prompt: Sequence[int], completion: Sequence[int], *, shared: int = 0) -> None:
+        """The call is over; its prompt and what was sampled are what the next is told against.
+
+        Args:
+            prompt: ids sent.
+            completion: ids received.
+            shared: how many of the prompt's ids are known to be those of the context before.
+        """
+        del self._context[shared:]
+        self._context += prompt[shared:]
+        self._context += completion

@@ -16,6 +16,7 @@ from swe_plugin.grading.parsers import PARSERS
 from swe_plugin.plugins import load_plugins
 from swe_plugin.preflight.finding import Finding
 from swe_plugin.types import Image, Task
+from swe_plugin.verl_adapter.checks.rules import DATASET
 from swe_plugin.verl_adapter.checks.settings import Settings
 
 __all__ = ["check_tasks"]
@@ -26,7 +27,7 @@ _NAME_ONE = "name a parquet file with a task per row, see docs/recipes.md"
 
 def check_tasks(s: Settings) -> Iterator[Finding]:
     """Read every row of every file."""
-    if s.get("data.custom_cls.path"):
+    if s.get("data.custom_cls.path") not in (None, "", DATASET[0]):
         yield Finding("tasks", True, "data.custom_cls reads them, so they are not looked at")
         return
     reader = _Reader(s)

@@ -39,9 +39,10 @@ _DEATHS_IN_A_ROW = 3
 """Deaths of one worker without a finished prompt in between that end the run."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Dispatched:
-    """A prompt that was given to a worker, kept as a batch of one so that it can be given to another."""
+    """A prompt that was given to a worker, kept as a batch of one so that it can be given to another. Compared by
+    identity: a batch has no truth value."""
 
     position: int
     partition: str

@@ -116,12 +116,13 @@ def test_the_reason_of_the_breaker_reaches_the_driver(manager):
 
 
 def test_the_step_completes_although_a_worker_was_killed(manager, files):
-    submit(manager, ["a", "b"])
+    uids = ["a", "b", "k", "l"]  # two for each worker: both of the dead one's run again
+    submit(manager, uids)
     killed = kill(files, "a")
-    wait_for(lambda: pids(files, "a") - killed)
-    release(files, "a", "b")
-    batch, metrics = buffer().sample(1, "train", 2)
-    assert batch.keys == ["a_0_0", "a_1_0", "b_0_0", "b_1_0"]
+    wait_for(lambda: pids(files, "a") - killed and pids(files, "b") - killed)
+    release(files, *uids)
+    batch, metrics = buffer().sample(1, "train", 4)
+    assert batch.keys == [f"{uid}_{session}_0" for uid in uids for session in range(2)]
     assert metrics["swe/failed"] == 0
 
 

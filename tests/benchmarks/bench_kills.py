@@ -2,7 +2,7 @@
 
 For each victim: a run of the demo with checkpoints, killed in mid-step. A dead agent-loop worker is replaced and the
 run goes on; the death of anything else ends the run, non-zero, and the same command takes it up again. After each,
-nothing may be left: no process, no lease. Writes a table to docs/benchmarks.md; exit code 1 if a row is not as promised.
+nothing may be left: no process, no lease. Writes a table to docs/benchmarks.md; exit code 1 if a row is not so.
 """
 
 import json

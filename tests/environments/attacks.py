@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -33,11 +33,13 @@ class Attack:
         goal: what the agent is after, for the page.
         code: Python, run inside by the environment's own interpreter with the names of `Bait` set.
         shell: bash instead.
+        warned: backend -> why it is open there, which its documentation and its first start say too.
     """
 
     goal: str
     code: str = ""
     shell: str = ""
+    warned: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ def offered(*words):
         (("tasks", "demo__orchard-score-"), [f"demo__orchard-score-{n}" for n in range(1, 9)]),
         (("try", "--dataset", "demo", "demo__orchard-rank-1"), ["demo__orchard-rank-1"]),
         (("try", "x", "--policy", ""), ["empty", "gold", "keyboard", "litellm:", "scripted"]),
+        (("eval", "--policy", ""), ["empty", "gold", "litellm:", "scripted"]),
         (("try", "x", "--backend", ""), ["docker", "dummy", "faulty", "sandbox"]),
         (("try", "x", "--dataset", "de"), ["demo"]),
         (("try", "--dataset", "nowhere.jsonl", ""), []),

@@ -10,7 +10,7 @@ import typer
 
 from swe_plugin.errors import SwePluginError
 
-__all__ = ["backends", "datasets", "policies", "recipes", "tasks"]
+__all__ = ["backends", "datasets", "policies", "recipes", "tasks", "unattended_policies"]
 
 _MOST = 500  # a terminal cannot show more, and a dataset may be large
 
@@ -46,6 +46,11 @@ def policies(incomplete: str) -> list[tuple[str, str]]:
     from swe_plugin.cli.episode.choice import POLICIES
 
     return [item for item in POLICIES.items() if item[0].startswith(incomplete)]
+
+
+def unattended_policies(incomplete: str) -> list[tuple[str, str]]:
+    """Those that need nobody at a keyboard."""
+    return [item for item in policies(incomplete) if item[0] != "keyboard"]
 
 
 def tasks(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:

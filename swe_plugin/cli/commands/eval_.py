@@ -43,7 +43,9 @@ def eval_(
     ] = None,
     policy: Annotated[
         str,
-        typer.Option(help="gold, empty, scripted or litellm:<provider>/<model>.", autocompletion=completion.policies),
+        typer.Option(
+            help="gold, empty, scripted or litellm:<provider>/<model>.", autocompletion=completion.unattended_policies
+        ),
     ] = "",
     predictions: Annotated[
         list[Path] | None,

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _KILL_WAIT_S = 5.0
 _ATTEMPTS = 50
+_DAEMON_GONE_S = 7 * 86400.0
+"""After it a daemon that does not answer counts as gone for good. Its containers ended with their owner anyway."""
 _held: weakref.WeakSet[ResourceLease] = weakref.WeakSet()
 
 
@@ -143,7 +145,7 @@ def reap() -> ReapReport:
         with _stale(path) as record:
             if record is not None:
                 before = len(report.problems)
-                _clean(record, report)
+                _clean(record, time.time() - path.stat().st_mtime, report)
                 if len(report.problems) == before:
                     path.unlink(missing_ok=True)
                     report.leases.append(path.stem)
@@ -178,7 +180,7 @@ def _parse(fd: int) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _clean(record: dict[str, Any], report: ReapReport) -> None:
+def _clean(record: dict[str, Any], age_s: float, report: ReapReport) -> None:
     marker = str(record.get("id", ""))
     if marker:
         report.processes += _kill(lambda: _marked(marker), report)
@@ -193,10 +195,10 @@ def _clean(record: dict[str, Any], report: ReapReport) -> None:
             except OSError as error:
                 report.problems.append(f"{name}: {error}")
     for host in record.get("daemons", ()):
-        _remove_containers(host, marker, report)
+        _remove_containers(host, marker, age_s, report)
 
 
-def _remove_containers(host: str, lease: str, report: ReapReport) -> None:
+def _remove_containers(host: str, lease: str, age_s: float, report: ReapReport) -> None:
     try:
         from swe_plugin.environments.docker.reaper import remove_containers
     except ImportError as error:
@@ -204,7 +206,9 @@ def _remove_containers(host: str, lease: str, report: ReapReport) -> None:
         return
     removed, problem = remove_containers(host, lease)
     report.containers += removed
-    if problem:
+    if problem and age_s > _DAEMON_GONE_S:
+        logger.warning("forgotten, because no daemon has answered for %d days: %s", age_s // 86400, problem)
+    elif problem:
         report.problems.append(problem)
 
 

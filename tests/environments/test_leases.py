@@ -217,3 +217,15 @@ def test_what_has_a_file_open_in_a_leased_directory_ends_with_it(tmp_path):
         assert process.wait(5) == -signal.SIGKILL
     assert (report.processes, report.directories) == (1, 1)
     assert not lease.directories[0].exists()
+
+
+def test_containers_on_a_daemon_that_is_gone_are_forgotten_after_a_week(tmp_path, caplog):
+    lease = ResourceLease("docker", daemons=[f"unix://{tmp_path}/docker.sock"])
+    lease.abandon()
+    assert f"containers of {lease.id} on unix://{tmp_path}/docker.sock" in str(reap())
+    assert lease.path.exists()
+    week_ago = time.time() - 8 * 86400
+    os.utime(lease.path, (week_ago, week_ago))
+    assert reap().problems == []
+    assert not lease.path.exists()
+    assert "no daemon has answered for 8 days" in caplog.text

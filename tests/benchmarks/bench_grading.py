@@ -94,8 +94,8 @@ async def measure() -> str:
         f"| share of a grading outside a {SECONDS:g}-second test run, median of {ALONE}, one at a time | {share:.1%} |",
         f"| that is, median and slowest | {median(outside):.0f} ms, {outside[-1]:.0f} ms |",
         f"| processor time of a grading outside its tests, {CROWD} gradings, {CORES} at once | {1000 * each:.0f} ms |",
-        f"| computed from that: gradings per core and minute of tests that work for {SECONDS:g} s | {60 / (SECONDS + each):.1f}"
-        f" of {60 / SECONDS:g} |",
+        f"| computed from that: gradings per core and minute of tests that work for {SECONDS:g} s "
+        f"| {60 / (SECONDS + each):.1f} of {60 / SECONDS:g} |",
         f"| gradings per second of tests that take no time, {CORES} at once, on the whole machine | {rate:.1f} |",
     ]
     return "\n".join(lines)

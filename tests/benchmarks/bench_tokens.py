@@ -8,6 +8,7 @@ show. Prints tables and writes them to docs/benchmarks.md.
 """
 
 import asyncio
+import gc
 import random
 import statistics
 import sys
@@ -112,9 +113,11 @@ def lengths(tokenizer: AutoTokenizer, renderer: ChatTemplateRenderer) -> list[st
     return rows
 
 
-async def crowd(renderer: ChatTemplateRenderer, tokenizer: AutoTokenizer) -> tuple[list[float], list[float], float]:
+async def crowd(
+    renderer: ChatTemplateRenderer, tokenizer: AutoTokenizer
+) -> tuple[list[float], list[float], float, float]:
     """While 512 rollouts run on one event loop: its delays and the CPU time between two looks at it (sorted, in
-    milliseconds), and the seconds that all took."""
+    milliseconds), the seconds that all took, and the longest garbage collection in milliseconds."""
     text, dice, delays, busy = library(), random.Random(0), [], []
     answer = [*tokenizer.encode(text[:ANSWER_CHARS], add_special_tokens=False)]
 
@@ -134,12 +137,22 @@ async def crowd(renderer: ChatTemplateRenderer, tokenizer: AutoTokenizer) -> tup
         for observation in observations:
             history += [(await policy.respond(history)).message, Message("user", observation)]
 
+    collected, started = [0.0], [0.0]
+
+    def note(phase: str, _: dict) -> None:
+        if phase == "start":
+            started[0] = time.thread_time()
+        else:
+            collected[0] = max(collected[0], 1000 * (time.thread_time() - started[0]))
+
+    gc.callbacks.append(note)
     watcher = asyncio.create_task(watch())
     began = time.perf_counter()
     await asyncio.gather(*(rollout(number) for number in range(ROLLOUTS)))
     took = time.perf_counter() - began
     watcher.cancel()
-    return sorted(delays), sorted(busy), took
+    gc.callbacks.remove(note)
+    return sorted(delays), sorted(busy), took, collected[0]
 
 
 def main() -> int:
@@ -153,13 +166,14 @@ def main() -> int:
         "|---|---|---|---|---|---|---|",
     ]
     rows = lengths(tokenizer, renderer)
-    delays, busy, took = asyncio.run(crowd(renderer, tokenizer))
+    delays, busy, took, collected = asyncio.run(crowd(renderer, tokenizer))
     worst, high, middle = delays[-1], delays[int(0.99 * len(delays))], delays[len(delays) // 2]
     foot = (
         f"\n{ROLLOUTS} rollouts at once, {CROWD_TURNS} turns each, one observation of 100,000 characters in each "
         f"({took:.0f} s): the event loop's delay was {middle:.1f} ms (median), {high:.0f} ms (99th percentile), "
         f"{worst:.0f} ms (worst). Its own thread computed at most {busy[-1]:.0f} ms at a stretch (99th percentile "
-        f"{busy[int(0.99 * len(busy))]:.1f} ms); the rest is waiting for the interpreter lock and for a core."
+        f"{busy[int(0.99 * len(busy))]:.1f} ms; "
+        f"its longest garbage collection {collected:.0f} ms); the rest is waiting for the interpreter lock and a core."
     )
     print(foot)
     write_section("bench-tokens", "\n".join([*head, *rows, foot]))

@@ -18,6 +18,8 @@ from swe_plugin.data.demo import demo_tasks
 from swe_plugin.environments.home import home as node_state
 from swe_plugin.evaluation.samples import sample_seed
 
+pytestmark = pytest.mark.slow
+
 NAMES = [task.instance_id for task in demo_tasks()[:3]]
 THREE = ("--only", "demo__orchard-score-[123]")
 

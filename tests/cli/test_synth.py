@@ -16,6 +16,8 @@ from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
 from swe_plugin.environments.home import home as node_state
 
+pytestmark = pytest.mark.slow
+
 KINDS = ["--kind", "wrong_function", "--kind", "negated_condition", "--kind", "return_none"]
 
 

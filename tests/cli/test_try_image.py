@@ -15,6 +15,8 @@ from swe_plugin.cli.app import build_app
 from swe_plugin.environments.images import resolve
 from swe_plugin.types import GradingSpec, Image, Task
 
+pytestmark = pytest.mark.slow
+
 GRADING = GradingSpec(
     command=("bash", "hidden.sh"),
     tests={"hidden.sh": '. ./calc.sh; [ "$(add 1 2)" = 3 ] && echo PASSED two || echo FAILED two\n'},

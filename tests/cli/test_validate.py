@@ -17,6 +17,8 @@ from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
 from swe_plugin.environments.home import home as node_state
 
+pytestmark = pytest.mark.slow
+
 GOOD_TOO = variant("good-too")
 
 

@@ -13,6 +13,8 @@ from swe_plugin.types import Image
 from .image_archives import directory_layer, docker_save
 from .image_repositories import git
 
+pytestmark = pytest.mark.slow
+
 ME = (os.geteuid(), os.getegid())
 OWNERS = {"the caller's": ME, "the agent's": (1000, 1000)} if ME[0] == 0 else {"the caller's": ME}
 

@@ -14,6 +14,8 @@ from swe_plugin.environments.conformance import ConformanceSuite
 from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.environments.sandbox import SandboxEnvironment
 
+pytestmark = pytest.mark.slow
+
 class Deaf(DummyEnvironment):
     lacks = {Capability.PROCESSES: "deaf", Capability.IMAGES: "deaf"}
     async def stop(self): pass

@@ -21,6 +21,8 @@ from .conftest import MODES, skip_unless
 from .image_archives import directory_layer, docker_save, layer, member, oci_layout
 from .image_repositories import FIX, git, leaky_repository
 
+pytestmark = pytest.mark.slow
+
 OWNER = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 HELLO = layer(("testbed/", None), ("testbed/hello.txt", "hello\n"), ("srv/a/one", "1"), ("srv/b", "2"), ("srv/c", "3"))
 CHANGES = layer(("srv/.wh.b", ""), ("srv/a/.wh..wh..opq", ""), ("srv/a/two", "2"), ("srv/c/", None), ("srv/c/d", "4"))

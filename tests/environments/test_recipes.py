@@ -18,6 +18,8 @@ from swe_plugin.types import Image
 from .conftest import MODES, skip_unless
 from .image_repositories import git
 
+pytestmark = pytest.mark.slow
+
 OWNER = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 
 

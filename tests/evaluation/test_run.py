@@ -18,6 +18,8 @@ from swe_plugin.policies.scripted import ScriptedPolicy
 from swe_plugin.rollout.breaker import CircuitBreaker
 from swe_plugin.types import StopReason
 
+pytestmark = pytest.mark.slow
+
 TASKS = [dataclasses.replace(TASK, instance_id=f"calc-{n}") for n in range(4)]
 GOOD = "--- a/calc.sh\n+++ b/calc.sh\n@@ -1 +1 @@\n-add() { echo $(($1 - $2)); }\n+add() { echo $(($1 + $2)); }\n"
 

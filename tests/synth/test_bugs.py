@@ -7,6 +7,8 @@ import pytest
 
 from swe_plugin.synth.bugs import KINDS, find_bugs
 
+pytestmark = pytest.mark.slow
+
 
 def results(kind, code, function="def f(a, b=1, *, c=True):\n"):
     """The changed lines that a kind makes of a function with this body."""

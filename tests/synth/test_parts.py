@@ -18,6 +18,8 @@ from swe_plugin.synth.statement import ModelWriter, TemplateWriter
 from swe_plugin.synth.trial import Outcome, Trial
 from synth.projects import CORE, FILES, PASSING, TESTS, project
 
+pytestmark = pytest.mark.slow
+
 FILE = "tests/test_core.py"
 FAILING = [PASSING[1], PASSING[2]]
 OTHERS = [test_id for test_id in PASSING if test_id not in FAILING]

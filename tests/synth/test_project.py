@@ -11,6 +11,8 @@ from swe_plugin.errors import ConfigError
 from swe_plugin.synth.origin import read_project
 from swe_plugin.synth.requirements import merged_requirements
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "PKG-INFO": "Metadata-Version: 2.1\nName: My_Calc\nVersion: 1.2\nRequires-Dist: six>=1\n"
     'Requires-Dist: old; python_version < "3"\nRequires-Dist: freezegun; extra == "tests"\n'

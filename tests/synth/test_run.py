@@ -17,6 +17,8 @@ from swe_plugin.validation.finding import Verdict
 from swe_plugin.validation.run import prepare_config, validate
 from synth.projects import FILES, PASSING, suite
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("wrong_function", "negated_condition", "return_none", "wrong_name", "comparison")
 SETTINGS = SynthSettings(count=3, attempts=12, kinds=KINDS, runs=2, per_function=2, most_failing=0.7)
 

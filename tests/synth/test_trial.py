@@ -11,6 +11,8 @@ from swe_plugin.synth.bugs import find_bugs
 from swe_plugin.synth.trial import Limits, Outcome, try_bug
 from synth.projects import CORE, FILES, PASSING, suite
 
+pytestmark = pytest.mark.slow
+
 
 async def measured(made):
     return await measure_baseline(made, runs=2, timeout_s=60)

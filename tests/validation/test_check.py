@@ -16,6 +16,8 @@ from swe_plugin.validation.report import Report
 from swe_plugin.validation.run import prepare_config, validate
 from validation.cases import BAD, GOOD, ORDERED, script, variant
 
+pytestmark = pytest.mark.slow
+
 
 class Watching:
     def __init__(self):

@@ -16,6 +16,8 @@ from swe_plugin.types import Task
 from .formats import FORMATS
 from .suites import PYTEST_SUITES, UNITTEST, run_pytest, run_unittest
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(6)
 PYTEST_PARSERS = [name for name in FORMATS if FORMATS[name][0].write.__name__.startswith("_pytest")]
 LOGS = sum(len(forms) for forms in FORMATS.values()) * len(SEEDS) + len(PYTEST_PARSERS) * len(PYTEST_SUITES) + 1

@@ -26,6 +26,8 @@ from swe_plugin.types import Image, Task
 HIDDEN = """\
 import pytest
 from calc import add
+
+pytestmark = pytest.mark.slow
 def test_add(): assert add(1, 2) == 3
 def test_zero(): assert add(0, 0) == 0
 @pytest.mark.xfail

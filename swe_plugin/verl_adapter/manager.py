@@ -25,6 +25,7 @@ from swe_plugin.verl_adapter.dataset import SweDataset
 from swe_plugin.verl_adapter.members import crashed_member
 from swe_plugin.verl_adapter.overlap.look_ahead import LookAhead
 from swe_plugin.verl_adapter.overlap.plan import WarmPlan
+from swe_plugin.verl_adapter.queue_guard import guard_queue
 from swe_plugin.verl_adapter.watchdog import Watchdog
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
 
@@ -73,6 +74,7 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         self._dispatched: dict[str, _Dispatched] = {}
         self._deaths: Counter[int] = Counter()
         self._watchdog = Watchdog(self._failure.watchdog_s, self._on_death)
+        guard_queue()
 
     async def _init_agent_loop_workers(self) -> None:
         """Start the workers and wait until each has answered, so that a broken one ends the run here with its

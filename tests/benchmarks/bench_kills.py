@@ -127,11 +127,13 @@ class Run:
 def left_over(run: Run, home: Path) -> str:
     """What remains half a minute after the end and after the reaper that the next start would run."""
     variables = os.environ | {"SWE_PLUGIN_HOME": str(home)}
-    subprocess.run([Path(sys.executable).parent / "swe-plugin", "clean"], env=variables, capture_output=True)
     end = time.monotonic() + 30
-    while (left := run.processes()) and time.monotonic() < end:
+    while True:
+        subprocess.run([Path(sys.executable).parent / "swe-plugin", "clean"], env=variables, capture_output=True)
+        left, leases = run.processes(), list(home.glob("leases/*/*.json"))
+        if not (left or leases) or time.monotonic() > end:
+            break
         time.sleep(0.5)
-    leases = list(home.glob("leases/*/*.json"))
     return f"{len(left)} processes, {len(leases)} leases"
 
 

@@ -74,6 +74,21 @@ def test_many_builders_build_once(tmp_path):
     assert (tmp_path / "key/done").exists()
 
 
+def test_who_comes_late_does_not_wait_for_who_uses_the_layer(tmp_path):
+    """Whoever was first keeps the layer for a whole rollout; in many races nobody may wait for that."""
+    for number in range(40):
+        store, barrier = ImageStore(tmp_path), threading.Barrier(8)
+
+        def ask(_, store=store, barrier=barrier, key=f"key{number}"):
+            barrier.wait()
+            return store.get(key, lambda root: (root / "done").touch())
+
+        threads = ThreadPoolExecutor(8)
+        asked = [threads.submit(ask, i) for i in range(8)]
+        assert {future.result(timeout=20) for future in asked} == {tmp_path / f"key{number}"}
+        threads.shutdown()
+
+
 def test_a_failed_build_leaves_nothing_and_can_be_repeated(tmp_path):
     store = ImageStore(tmp_path)
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["exclusive", "hold", "let_go", "try_exclusive"]
+__all__ = ["hold", "let_go", "try_exclusive"]
 
 _mutex = threading.Lock()
 _held: dict[Path, tuple[int, int]] = {}
@@ -48,18 +48,8 @@ def let_go(lock: Path) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
-    """Alone with what `lock` stands for; the calling process must not hold it. Blocking."""
-    fd = _open(lock, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        _close(fd)
-
-
-@contextlib.contextmanager
 def try_exclusive(lock: Path) -> Iterator[bool]:
-    """The same without waiting; whether it worked."""
+    """Alone with what `lock` stands for, unless anybody has it, this process included; whether it worked. Never waits."""
     try:
         fd = _open(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -9,13 +9,15 @@ import contextlib
 import ctypes
 import logging
 import os
+import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images.entry import Entry, describe, read_entry, write_entry
-from swe_plugin.environments.images.holds import exclusive, hold, let_go, try_exclusive
+from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
 from swe_plugin.environments.images.unpack import is_full
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.environments.removal import remove_tree
@@ -63,12 +65,16 @@ class ImageStore:
                     os.utime(self._entry(key))
                 return self.root / key
             let_go(self._lock(key))
-            with exclusive(self._lock(key)):
-                built = not self.has(key)
+            # Never waiting for it: a thread of this process that was faster holds the layer for its caller. Whoever
+            # builds is waited for in `hold`.
+            with try_exclusive(self._lock(key)) as alone:
+                built = alone and not self.has(key)
                 if built:
                     self._build(key, build, what)
             if built and self.budget_bytes:
                 self.shrink(self.budget_bytes, keep=key)
+            if not alone:
+                time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 - others looked at the same moment
 
     def has(self, key: str) -> bool:
         """Whether this node has the layer now."""

@@ -49,7 +49,7 @@ def let_go(lock: Path) -> None:
 
 @contextlib.contextmanager
 def try_exclusive(lock: Path) -> Iterator[bool]:
-    """Alone with what `lock` stands for, unless anybody has it, this process included; whether it worked. Never waits."""
+    """Alone with what `lock` stands for, unless anybody has it, this process too; whether it worked. Never waits."""
     try:
         fd = _open(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

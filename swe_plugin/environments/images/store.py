@@ -65,8 +65,8 @@ class ImageStore:
                     os.utime(self._entry(key))
                 return self.root / key
             let_go(self._lock(key))
-            # Without waiting: a thread of this process that was faster holds the layer for its caller. Whoever builds is
-            # waited for in `hold`.
+            # Without waiting: a thread of this process that was faster holds the layer for its caller. Whoever builds
+            # is waited for in `hold`.
             with try_exclusive(self._lock(key)) as alone:
                 built = alone and not self.has(key)
                 if built:

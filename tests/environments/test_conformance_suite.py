@@ -7,14 +7,14 @@ import pytest
 
 from swe_plugin.environments.conformance import ConformanceSuite
 
+pytestmark = pytest.mark.slow
+
 BROKEN = """
 import dataclasses
 from swe_plugin.environments.base import Capability
 from swe_plugin.environments.conformance import ConformanceSuite
 from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.environments.sandbox import SandboxEnvironment
-
-pytestmark = pytest.mark.slow
 
 class Deaf(DummyEnvironment):
     lacks = {Capability.PROCESSES: "deaf", Capability.IMAGES: "deaf"}

@@ -23,11 +23,12 @@ from swe_plugin.grading.parsers import parser
 from swe_plugin.grading.tests import TestsGrader
 from swe_plugin.types import Image, Task
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = """\
 import pytest
 from calc import add
 
-pytestmark = pytest.mark.slow
 def test_add(): assert add(1, 2) == 3
 def test_zero(): assert add(0, 0) == 0
 @pytest.mark.xfail

@@ -27,7 +27,12 @@ _EXIT_CODE = 70
 
 
 def guard_queue() -> None:
-    """Start watching the queue from a thread of its own, if there is one; this process ends with it."""
+    """Start watching the queue from a thread of its own; this process, verl's task runner, ends with it.
+
+    Nothing is watched where there is no queue, or outside of an actor: another process is not ours to end.
+    """
+    if ray.get_runtime_context().get_actor_id() is None:
+        return
     try:
         controller = ray.get_actor("TransferQueueController", namespace="transfer_queue")
     except ValueError:
@@ -36,7 +41,7 @@ def guard_queue() -> None:
 
 
 def _watch(controller: Any) -> None:
-    while True:
+    while ray.is_initialized():  # a call would start Ray anew
         try:
             ray.get(controller.__ray_ready__.remote())
         except ray.exceptions.RayActorError as error:

@@ -21,6 +21,8 @@ from swe_plugin.environments.home import home as node_state
 from swe_plugin.trajectories.store import load_trajectory
 from swe_plugin.types import Image
 
+pytestmark = pytest.mark.slow
+
 TASK = demo_tasks()[0]
 NAME = TASK.instance_id
 FIX = "sed -i '3s/return.*/return a + b/' *.py"

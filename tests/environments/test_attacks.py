@@ -18,7 +18,7 @@ from swe_plugin.environments.images import resolve
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.types import Image
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
 async def run(environment, script, **options):

@@ -19,6 +19,8 @@ from swe_plugin.environments.sandbox.hierarchy import find_candidates
 
 from .conftest import host_processes
 
+pytestmark = pytest.mark.slow
+
 OWNER = """
 import asyncio, itertools
 from swe_plugin.environments import AGENT_ENV, EnvironmentSpec

@@ -13,6 +13,8 @@ from swe_plugin.environments.images import ImageStore
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import EnvironmentStartError
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 

@@ -12,6 +12,8 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from swe_plugin.verl_adapter import searchpath
 
+pytestmark = pytest.mark.slow
+
 FOLDER = searchpath.recipes_directory() / "plugin" / "swe"
 GPU = [path.stem for path in sorted(FOLDER.glob("grpo_*.yaml"))]
 GPU_GB = 80

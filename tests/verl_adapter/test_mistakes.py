@@ -51,7 +51,7 @@ def there(model_dir, tmp_path_factory):
     write(top / "third_is_no_task.parquet", [GOOD, GOOD, "{}", GOOD])
     write(top / "parser.parquet", [GOOD, other(GOOD, grading=other(GOOD.grading, parser="tap"))])
     write(top / "no_rootfs.parquet", [GOOD, other(GOOD, image=Image("rootfs:/nowhere/at/all"))])
-    write(top / "docker.parquet", [other(GOOD, image=Image("docker:python:3.12"))])
+    write(top / "docker.parquet", [other(GOOD, image=Image("vm:python:3.12"))])
     write(top / "flat_prompt.parquet", [GOOD], prompt="fix it")
     pq.write_table(pa.table({"prompt": [MESSAGES], "patch": [""]}), top / "columns.parquet")
     (top / "not.parquet").write_text("id,task\n")
@@ -211,9 +211,9 @@ MISTAKES = {
     "image missing": (
         [SANDBOX, "data.train_files=@/no_rootfs.parquet"],
         "row 2, ",
-        "'rootfs:/nowhere/at/all': not a dir",
+        "'rootfs:/nowhere/at/all': /nowhere/at/all does not exist; wanted: a directory",
     ),
-    "image of another kind": ([SANDBOX, "data.train_files=@/docker.parquet"], "row 1, ", "'docker:python:3.12': this"),
+    "image of another kind": ([SANDBOX, "data.train_files=@/docker.parquet"], "row 1, ", "'vm:python:3.12': unknown kind"),
     "too few tasks": (["data.train_batch_size=32"], "data.train_batch_size=32: ", "4 rows of data.train_files"),
     # model
     "model missing": ([f"{MODEL}=/no/such/model"], f"{MODEL}='/no/such/model': no such directory", "Hugging Face"),

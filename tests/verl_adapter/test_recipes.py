@@ -12,6 +12,8 @@ from swe_plugin.config import SweConfig, load_config
 from swe_plugin.verl_adapter import searchpath
 from swe_plugin.verl_adapter.checks import RULES, require
 
+pytestmark = pytest.mark.slow
+
 RECIPES = sorted(path.stem for path in (searchpath.recipes_directory() / "plugin" / "swe").glob("*.yaml"))
 
 

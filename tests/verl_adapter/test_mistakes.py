@@ -213,7 +213,11 @@ MISTAKES = {
         "row 2, ",
         "'rootfs:/nowhere/at/all': /nowhere/at/all does not exist; wanted: a directory",
     ),
-    "image of another kind": ([SANDBOX, "data.train_files=@/docker.parquet"], "row 1, ", "'vm:python:3.12': unknown kind"),
+    "image of another kind": (
+        [SANDBOX, "data.train_files=@/docker.parquet", "data.train_batch_size=1"],
+        "row 1, ",
+        "'vm:python:3.12': unknown kind",
+    ),
     "too few tasks": (["data.train_batch_size=32"], "data.train_batch_size=32: ", "4 rows of data.train_files"),
     # model
     "model missing": ([f"{MODEL}=/no/such/model"], f"{MODEL}='/no/such/model': no such directory", "Hugging Face"),

@@ -49,6 +49,7 @@ def _watch(controller: Any) -> None:
             logger.critical("the rollout queue (TransferQueueController) died; the run ends: %s", str(error)[:300])
             sys.stderr.flush()
             os._exit(_EXIT_CODE)
-        except Exception:
-            return  # Ray is shutting down
+        except Exception:  # Ray is shutting down, mostly
+            logger.warning("the rollout queue is no longer watched", exc_info=True)
+            return
         time.sleep(_PERIOD_S)

@@ -56,7 +56,7 @@ def contenders(root: Path) -> list[Contender]:
     except ImportError:
         pass
     else:
-        found.append(Docker("docker", DockerEnvironment, f"docker:{DOCKER_TAG}"))
+        found.append(Docker("docker", DockerEnvironment, f"docker:{DOCKER_TAG}", user="1000:1000"))
     return [*found, AgentBox(), Bubblewrap(), Chroot()]
 
 

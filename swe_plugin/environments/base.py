@@ -27,6 +27,10 @@ class Capability(StrEnum):
 
     PROCESSES = "processes"
     """Commands are real processes under a real bash."""
+    SESSION = "session"
+    """What a `shell` script leaves running lives on, as a job of the next script."""
+    ISOLATION = "isolation"
+    """Commands see nothing of the machine they run on (files, processes, descriptors) and get no rights over it."""
     IMAGES = "images"
     """`EnvironmentSpec.image` decides about the file system, and one that cannot be had is a failed start."""
     FILE_METADATA = "file_metadata"

@@ -1,137 +1,243 @@
-"""`ExecEnvironment`: a backend of which only four methods are left to write."""
+"""`ExecEnvironment`: a backend of which four short methods are left to write."""
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import base64
 import io
 import secrets
 import tarfile
-import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
 
-from swe_plugin.environments.base import Environment, EnvironmentSpec
-from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.environments.base import Capability, EnvironmentSpec
+from swe_plugin.environments.sandbox.transfer import unpack_tree
+from swe_plugin.environments.single_use import SingleUse
+from swe_plugin.environments.start import settled
+from swe_plugin.errors import EnvironmentUnavailable
 from swe_plugin.types import ExecResult
 
 __all__ = ["ExecEnvironment"]
 
-_CHUNK_BYTES = 256 << 10  # of a file, as base64 in one command's output
+_LOOK_EVERY_S = 5.0
+"""How often `is_running` is asked while a command runs: a connection that hangs does not say that its end is gone."""
+_CHUNK_BYTES = 768 << 10  # of a file, as base64 in one command's output
+_MISSING = 66
+_ENTER = 'cd -- "$1" || exit 126; shift; exec env -i "$@"'
 _REPOSITORY = """\
-git init -q --initial-branch=main && git add -A --force &&
-git -c user.name=base -c user.email=base@localhost -c commit.gpgsign=false commit -q --allow-empty --no-verify -m base
+git init -q --initial-branch=main && git add -A --force && git -c user.name=base -c user.email=base@localhost \
+-c commit.gpgsign=false -c core.logAllRefUpdates=false commit -q --allow-empty --no-verify -m base
 """
 _SHELL = """\
-exec 2>&1
-__state=$1
-[ -f "$__state" ] && . "$__state" 2> /dev/null
-eval "$2"
-set -- "$?"
-{ declare -p | grep -v '^declare -[A-Za-z]*r'; declare -f; printf 'cd -- %q\\n' "$PWD"; } > "$__state" 2> /dev/null
-exit "$1"
+__from=$1 __to=$2; shift $#
+IFS= read -r -d '' __script; exec < /dev/null 2>&1
+trap : TERM; shopt -s expand_aliases
+[ -f "$__from" ] && . "$__from" 2> /dev/null
+printf 'cd -- %q\\n' "$PWD" > "$__to"
+eval "$__options"
+eval "$__script"
+{
+  __status=$?
+  __options=$(shopt -p; set +o) || :
+  { unset __from __to __script; declare -p; declare -f; alias -p; printf 'cd -- %q\\n' "$PWD"; } > "$__to" || :
+  exit "$__status"
+} 2> /dev/null
+"""
+_PACK = """\
+cd -- "$1" && [ -e "$2" -o -L "$2" ] || exit 66
+set -o pipefail
+find "./$2" '(' -type f -o -type d -o -type l ')' -print0 | tar -cf "$3" --no-recursion --null -T -
 """
 
 
-class ExecEnvironment(Environment):
-    """Everything by commands inside: a subclass writes `start`, `stop`, `exec` and `is_alive`.
+class ExecEnvironment(SingleUse):
+    """Everything by commands inside: a subclass writes `launch`, `run`, `is_running` and `remove`.
 
-    Needs bash, coreutils, tar and git inside, and `limits.output_bytes` of at least 512 KiB. A `start` ends with
-    `make_repository`. The shell keeps directory, variables and functions from call to call, but neither options of
-    ``set`` nor aliases; each call is a new bash.
+    Needs bash, coreutils, tar and git inside. Each `shell` call is a new bash, which finds the directory, variables,
+    functions, aliases and options of the last one; jobs it does not find.
     """
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
-        self.spec = spec
-        self._state = f"/tmp/.shell-{secrets.token_hex(8)}"  # noqa: S108
+    lacks: ClassVar[Mapping[Capability, str]] = {Capability.SESSION: "each script has a bash of its own"}
 
-    async def make_repository(self) -> None:
-        """Make the work directory and ``/tmp``; write ``image.files`` and commit them.
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        super().__init__(spec)
+        self._live = False
+        self._over = asyncio.Event()
+        """Stopped: running commands end."""
+        self._shell = asyncio.Lock()
+        state = f"/tmp/.shell-{secrets.token_hex(8)}"  # noqa: S108
+        self._last, self._next = f"{state}-0", f"{state}-1"
+
+    @abc.abstractmethod
+    async def launch(self) -> None:
+        """Make the environment, in which `run` works from now on.
 
         Raises:
-            EnvironmentStartError: it did not work.
+            EnvironmentStartError: it cannot be made; names what is wrong with ``spec``.
         """
+
+    @abc.abstractmethod
+    async def run(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes) -> ExecResult:
+        """Run one command inside, in any directory and with any variables.
+
+        When it returns, times out or is cancelled, no process of the command is left; a time-out returns what was
+        written so far. Both streams are bounded by ``spec.limits.output_bytes``.
+
+        Raises:
+            Exception: the environment cannot be reached; the caller gets `EnvironmentUnavailable`.
+        """
+
+    @abc.abstractmethod
+    async def is_running(self) -> bool:
+        """Whether it is there; asked after `launch` only, and now and then while a command runs."""
+
+    @abc.abstractmethod
+    async def remove(self) -> None:
+        """Remove what `launch` made, even if it failed half-way. Called once or more, never before `launch`."""
+
+    async def _launch(self) -> None:
+        await self.launch()
+        self._live = True
+        await self._make_repository()
+
+    async def stop(self) -> None:
+        """See `Environment.stop`."""
+        if self._used:
+            self._live = False
+            self._over.set()
+            await self.remove()
+
+    async def is_alive(self) -> bool:
+        """See `Environment.is_alive`."""
+        try:
+            return self._live and await self.is_running()
+        except Exception:
+            return False
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        stdin: bytes = b"",
+    ) -> ExecResult:
+        """See `Environment.exec`.
+
+        Raises:
+            ValueError: no program, or a NUL byte in an argument.
+        """
+        self._check_argv(argv)
+        if not self._live:
+            raise self._unavailable()
+        variables = [f"{name}={value}" for name, value in {**self.spec.env, **(env or {})}.items()]
+        words = ["bash", "-c", _ENTER, "bash", cwd or self.spec.image.workdir, *variables, *argv]
+        task = asyncio.ensure_future(self.run(words, timeout_s=timeout_s, stdin=stdin))
+        try:
+            await self._ended(task)
+        finally:
+            task.cancel()
+            await settled(task)
+            failure = None if task.cancelled() else task.exception()
+        if failure:
+            if isinstance(failure, EnvironmentUnavailable):
+                raise failure
+            raise self._unavailable(f"{type(failure).__name__}: {failure}") from failure
+        result = task.result()
+        if result.exit_code and not await self.is_alive():
+            raise self._unavailable()
+        return result
+
+    async def _ended(self, task: asyncio.Future[ExecResult]) -> None:
+        """Wait for `task`; the environment's own end is an error at once."""
+        over = asyncio.ensure_future(self._over.wait())
+        either: list[asyncio.Future[Any]] = [task, over]
+        try:
+            while not task.done():
+                await asyncio.wait(either, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+                if not task.done() and not await self.is_alive():
+                    raise self._unavailable()
+        finally:
+            over.cancel()
+
+    async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
+        """See `Environment.shell`; a script that was cut off leaves the state as it was before."""
+        async with self._shell:
+            words = ["bash", "-c", _SHELL, "bash", self._last, self._next]
+            result = await self.exec(words, timeout_s=timeout_s, stdin=script.encode(errors="surrogateescape"))
+            if not result.timed_out:
+                self._last, self._next = self._next, self._last
+            return result
+
+    async def read_file(self, path: str) -> bytes:
+        """See `Environment.read_file`."""
+        content = bytearray()
+        step = min(_CHUNK_BYTES, self.spec.limits.output_bytes // 4 * 3)  # base64 makes four bytes of three
+        read = '[ -f "$1" ] || exit 66; exec < "$1" && tail -c +"$2" | head -c "$3" | base64 -w0'
+        while True:
+            encoded = await self._do(read, self._absolute(path), str(len(content) + 1), str(step))
+            chunk = base64.b64decode(encoded)
+            content += chunk
+            if len(chunk) < step:
+                return bytes(content)
+
+    async def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
+        """See `Environment.write_file`."""
+        write = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && chmod "$2" -- "$1"'
+        await self._do(write, self._absolute(path), f"{mode:o}", stdin=content)
+
+    async def upload(self, source: Path, target: str) -> None:
+        """See `Environment.upload`; the tree is held in memory on the way."""
+        place = PurePosixPath(self._absolute(target))
+        packed = await asyncio.to_thread(_pack, source, place.name)
+        await self._do('mkdir -p -- "$1" && tar -xpof - -C "$1"', str(place.parent), stdin=packed)
+
+    async def download(self, source: str, target: Path) -> None:
+        """See `Environment.download`; the tree is held in memory on the way.
+
+        Raises:
+            PermissionError: an entry or a link would lead out of `target`.
+        """
+        place, packed = PurePosixPath(self._absolute(source)), f"{self._last}.tar"
+        try:
+            await self._do(_PACK, str(place.parent), place.name, packed)
+            archive = await self.read_file(packed)
+        finally:
+            await self._do('rm -f -- "$1"', packed)
+        await asyncio.to_thread(unpack_tree, io.BytesIO(archive), target, f"./{place.name}")
+
+    async def _make_repository(self) -> None:
+        """Write ``image.files`` into the work directory and commit them; without any, it has to be there."""
         image, archive = self.spec.image, io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             for path, text in image.files.items():
                 entry = tarfile.TarInfo(path)
                 entry.size = len(data := text.encode())
                 tar.addfile(entry, io.BytesIO(data))
-        make = 'mkdir -p -- "$1" "$2" && cd -- "$1"' + (f" && tar -xf - && {_REPOSITORY}" if image.files else "")
-        words = ["bash", "-c", make, "bash", image.workdir, str(PurePosixPath(self._state).parent)]
-        limit = self.spec.limits.start_timeout_s
-        result = await self.exec(words, cwd="/", timeout_s=limit, stdin=archive.getvalue())
+        make = f'mkdir -p -- "$1" && cd -- "$1" && tar -xf - && {_REPOSITORY}' if image.files else 'cd -- "$1"'
+        words = ["bash", "-c", f'mkdir -p /tmp "${{HOME:-/tmp}}"; {make}', "bash", image.workdir]
+        result = await self.exec(words, cwd="/", stdin=archive.getvalue())
         if result.exit_code:
-            raise EnvironmentStartError(f"{self.spec.label}: image.files: {result.stderr.strip()}")
+            raise self._start_error(f"image.workdir, image.files: {result.stderr.strip()}")
 
-    async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
-        """See `Environment.shell`."""
-        return await self.exec(["bash", "-c", _SHELL, "bash", self._state, script], timeout_s=timeout_s)
+    def _absolute(self, path: str) -> str:
+        return str(PurePosixPath(self.spec.image.workdir) / path)
 
-    async def read_file(self, path: str) -> bytes:
-        """See `Environment.read_file`."""
-        content, read = b"", 'test -f "$1" && tail -c +"$2" -- "$1" | head -c "$3" | base64 -w0'
-        while True:
-            words = ["bash", "-c", read, "bash", path, str(len(content) + 1), str(_CHUNK_BYTES)]
-            result = await self.exec(words, cwd="/")
-            if result.truncated:
-                raise OSError(f"{path}: limits.output_bytes={self.spec.limits.output_bytes} is too small to read files")
-            if result.exit_code:
-                await self._raise_if_dead()
-                raise FileNotFoundError(f"{path}: {result.stderr.strip() or 'no such file'}")
-            chunk = base64.b64decode(result.stdout)
-            content += chunk
-            if len(chunk) < _CHUNK_BYTES:
-                return content
-
-    async def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
-        """See `Environment.write_file`."""
-        write = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && chmod "$2" -- "$1"'
-        await self._do(["bash", "-c", write, "bash", path, f"{mode:o}"], content)
-
-    async def upload(self, source: Path, target: str) -> None:
-        """See `Environment.upload`."""
-        place = PurePosixPath(target)
-        archive = await asyncio.to_thread(_pack, source, place.name)
-        unpack = 'mkdir -p -- "$1" && tar -xof - -C "$1"'
-        await self._do(["bash", "-c", unpack, "bash", str(place.parent)], archive)
-
-    async def download(self, source: str, target: Path) -> None:
-        """See `Environment.download`; an archive is held in memory on the way.
-
-        Raises:
-            PermissionError: an entry or a link would lead out of `target`.
-        """
-        place, packed = PurePosixPath(source), f"{self._state}.tar"
-        await self._do(["tar", "-cf", packed, "-C", str(place.parent), "--", place.name])
-        archive = await self.read_file(packed)
-        await self._do(["rm", "-f", "--", packed])
-        await asyncio.to_thread(_unpack, archive, place.name, target)
-
-    async def _do(self, argv: list[str], stdin: bytes = b"") -> None:
-        result = await self.exec(argv, cwd="/", stdin=stdin)
-        if result.exit_code:
-            await self._raise_if_dead()
+    async def _do(self, script: str, *words: str, stdin: bytes = b"") -> str:
+        """What a script of ours printed."""
+        result = await self.exec(["bash", "-c", script, "bash", *words], cwd="/", stdin=stdin)
+        if result.exit_code == _MISSING:
+            raise FileNotFoundError(f"{self.spec.label}: {words[0]}: no such file")
+        if result.exit_code or result.truncated:
             raise OSError(f"{self.spec.label}: {result.stderr.strip() or f'exit code {result.exit_code}'}")
-
-    async def _raise_if_dead(self) -> None:
-        if not await self.is_alive():
-            raise EnvironmentUnavailable(f"{self.spec.label}: the environment is gone")
+        return result.stdout
 
 
 def _pack(source: Path, name: str) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.add(source, arcname=name)
+        archive.add(source, name)
     return stream.getvalue()
-
-
-def _unpack(content: bytes, name: str, target: Path) -> None:
-    with (
-        tempfile.TemporaryDirectory(dir=target.parent) as directory,
-        tarfile.open(fileobj=io.BytesIO(content)) as archive,
-    ):
-        try:
-            archive.extractall(directory, filter="data")
-        except tarfile.FilterError as error:
-            raise PermissionError(f"{target}: refused: {error}") from error
-        (Path(directory) / name).rename(target)

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from swe_plugin.environments.base import Capability, Environment, EnvironmentSpec
-from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.environments.base import Capability, EnvironmentSpec
+from swe_plugin.environments.single_use import SingleUse
 from swe_plugin.types import ExecResult
 
 __all__ = ["DummyBehaviour", "DummyEnvironment", "Handler"]
@@ -53,7 +53,7 @@ class DummyBehaviour:
     """`stop` never returns."""
 
 
-class DummyEnvironment(Environment):
+class DummyEnvironment(SingleUse):
     """In-memory environment.
 
     Built-in commands: ``true``, ``false``, ``exit N``, ``echo``, ``pwd``, ``cat FILE``, ``sleep S`` and
@@ -74,7 +74,7 @@ class DummyEnvironment(Environment):
     def __init__(
         self, spec: EnvironmentSpec, *, handler: Handler | None = None, behaviour: DummyBehaviour | None = None
     ) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.behaviour = behaviour or _behaviour(spec.options)
         self.files: dict[str, bytes] = {}
         self.commands: list[str] = []
@@ -83,19 +83,13 @@ class DummyEnvironment(Environment):
         self._over = asyncio.Event()
         """Stopped or dead: running commands end."""
 
-    async def start(self) -> None:
-        """Fill `files`, or fail as told.
-
-        Raises:
-            EnvironmentStartError: told to, or started before.
-        """
-        if self.started:
-            raise EnvironmentStartError(f"{self.spec.label}: an environment is started once")
+    async def _launch(self) -> None:
+        """Fill `files`, or fail as told."""
         if self.behaviour.hang_start:
             await asyncio.Event().wait()
         await asyncio.sleep(self.behaviour.start_s)
         if self.behaviour.fail_start:
-            raise EnvironmentStartError(f"{self.spec.label}: {self.behaviour.fail_start}")
+            raise self._start_error(self.behaviour.fail_start)
         self.files = {self._absolute(path): text.encode() for path, text in self.spec.image.files.items()}
         self.started = True
 
@@ -125,8 +119,7 @@ class DummyEnvironment(Environment):
         Raises:
             ValueError: no program, or a NUL byte in an argument.
         """
-        if not argv or any("\0" in word for word in argv):
-            raise ValueError(f"argv={argv!r}: needs a program, and arguments without NUL bytes")
+        self._check_argv(argv)
         shells = {"bash", "sh", "/bin/bash", "/bin/sh"}
         wrapped = len(argv) == 3 and argv[0] in shells and argv[1] in {"-c", "-lc"}
         return await self._run(argv[2] if wrapped else shlex.join(argv), timeout_s)
@@ -240,7 +233,7 @@ class DummyEnvironment(Environment):
 
     def _check_alive(self) -> None:
         if not self.started or self._over.is_set():
-            raise EnvironmentUnavailable(f"{self.spec.label}: the environment is not running")
+            raise self._unavailable()
 
 
 def _behaviour(options: Mapping[str, object]) -> DummyBehaviour:

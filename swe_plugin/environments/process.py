@@ -10,11 +10,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import Self
 
+from swe_plugin.environments.sandbox.zygote.output import OutputBuffer
 from swe_plugin.types import ExecResult
 
 __all__ = ["run_process"]
+
+_PIPE_BYTES = 1 << 20
+"""At least what a pipe holds."""
 
 
 async def run_process(
@@ -31,7 +35,7 @@ async def run_process(
     Args:
         argv: program and arguments, no shell involved.
         cwd: directory; default this process's.
-        env: all of its environment variables; default this process's.
+        env: all of its environment variables; default ``PATH`` alone: this process's may carry tokens.
         timeout_s: wall-clock limit; what it printed until then is kept.
         stdin: fed, then closed.
         output_bytes: kept of each stream; the middle is dropped beyond it.
@@ -40,13 +44,13 @@ async def run_process(
         As a shell reports it: 126 or 127 for a program that cannot be started, 128 + n for signal n.
     """
     began = time.perf_counter()
-    # Files, not pipes: what a process leaves running cannot keep them open, and memory does not grow with them.
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    env = {"PATH": os.environ.get("PATH", os.defpath)} if env is None else env
+    with tempfile.TemporaryFile() as source, _Pipe(output_bytes) as out, _Pipe(output_bytes) as err:
         source.write(stdin)
         source.seek(0)
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 (vfork: a millisecond, and it cannot be cancelled half-way)
-                argv, cwd=cwd, env=env, stdin=source, stdout=out, stderr=err, start_new_session=True
+                argv, cwd=cwd, env=env, stdin=source, stdout=out.write_end, stderr=err.write_end, start_new_session=True
             )
         except OSError as error:
             code = 127 if isinstance(error, FileNotFoundError) else 126
@@ -62,9 +66,37 @@ async def run_process(
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        (stdout, cut), (stderr, cut_too) = _ends(out, output_bytes), _ends(err, output_bytes)
+        (stdout, cut), (stderr, cut_too) = out.take(), err.take()
         took = time.perf_counter() - began
         return ExecResult(stdout, stderr, -1 if timed_out else code, took, timed_out, cut or cut_too)
+
+
+class _Pipe:
+    """One stream, read as it is written; whoever still has it open at the end is not waited for."""
+
+    def __init__(self, limit: int) -> None:
+        self._kept = OutputBuffer(limit)
+        self._end, self.write_end = os.pipe()
+        os.set_blocking(self._end, False)
+
+    def __enter__(self) -> Self:
+        asyncio.get_running_loop().add_reader(self._end, self._read)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.get_running_loop().remove_reader(self._end)
+        os.close(self._end)
+        os.close(self.write_end)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._kept.add(os.read(self._end, _PIPE_BYTES))
+
+    def take(self) -> tuple[str, bool]:
+        """Its text, the middle left out if it was too long; whether it was."""
+        self._read()  # what is in the pipe is all that an ended process can have left
+        text, dropped = self._kept.take()
+        return text.decode(errors="replace"), bool(dropped)
 
 
 async def _end_of(pid: int) -> None:
@@ -78,14 +110,3 @@ async def _end_of(pid: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-
-
-def _ends(file: IO[bytes], limit: int) -> tuple[str, bool]:
-    """A file's text, its middle left out if it is longer than `limit` bytes; whether it is."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    if size <= limit:
-        return file.read().decode(errors="replace"), False
-    head = file.read(limit // 2)
-    file.seek(size - (limit - len(head)))
-    return (head + file.read()).decode(errors="replace"), True

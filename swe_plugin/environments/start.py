@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError, SwePluginError
 
-__all__ = ["STOP_TIMEOUT_S", "make", "start_in_time", "to_the_end"]
+__all__ = ["STOP_TIMEOUT_S", "make", "settled", "start_in_time", "to_the_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,3 +76,10 @@ async def to_the_end(stop: Coroutine[Any, Any, None]) -> None:
         logger.error("stopping an environment failed; the reaper will remove it", exc_info=failure)
     if cancelled:
         raise cancelled
+
+
+async def settled(task: asyncio.Future[Any]) -> None:
+    """Wait until `task` has ended; cancelling the caller does not cut this short."""
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])

@@ -16,12 +16,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.transfer import receive_tree, send_tree
 from swe_plugin.environments.sandbox.zygote.files import FAILED
 from swe_plugin.environments.sandbox.zygote.frames import Frame
-from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
+from swe_plugin.environments.single_use import SingleUse
+from swe_plugin.environments.start import settled
+from swe_plugin.errors import EnvironmentUnavailable
 from swe_plugin.types import ExecResult
 
 __all__ = ["SupervisedEnvironment"]
@@ -33,32 +35,13 @@ _TREE_TIMEOUT_S = 600.0
 _CHUNK = 1 << 18
 
 
-class SupervisedEnvironment(Environment):
+class SupervisedEnvironment(SingleUse):
     """Subclasses implement `_launch`, which sets `_channel`, and `stop`, which takes it away."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self._channel: Channel | None = None
         self._shell = asyncio.Lock()
-        self._used = False
-
-    async def start(self) -> None:
-        """Make the environment and start its bash."""
-        if self._used:
-            raise self._start_error("an environment is started once")
-        self._used = True
-        try:
-            async with asyncio.timeout(self.spec.limits.start_timeout_s):
-                await self._launch()
-        except TimeoutError:
-            await self.stop()
-            raise self._start_error(f"not ready after {self.spec.limits.start_timeout_s:g} s") from None
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def _launch(self) -> None:
-        raise NotImplementedError
 
     async def exec(
         self,
@@ -74,8 +57,7 @@ class SupervisedEnvironment(Environment):
         Raises:
             ValueError: no program, or a NUL byte in an argument.
         """
-        if not argv or any("\0" in word for word in argv):
-            raise ValueError(f"argv={argv!r}: needs a program, and arguments without NUL bytes")
+        self._check_argv(argv)
         request = {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout_s": timeout_s}
         return _result(await self._request(request, timeout_s, stdin))
 
@@ -135,10 +117,10 @@ class SupervisedEnvironment(Environment):
             await asyncio.wait([worker, remote], return_when=asyncio.FIRST_EXCEPTION)
         finally:
             remote.cancel()
-            await _settled(remote)
+            await settled(remote)
             with contextlib.suppress(OSError):
                 ours.shutdown(socket.SHUT_RDWR)  # wakes the thread if it still waits
-            await _settled(worker)
+            await settled(worker)
             ours.close()
             theirs.close()
             here, there = worker.exception(), None if remote.cancelled() else remote.exception()
@@ -164,7 +146,7 @@ class SupervisedEnvironment(Environment):
             _checked(await operation, path)
         finally:
             operation.cancel()
-            await _settled(operation)
+            await settled(operation)
             if not operation.cancelled():
                 operation.exception()  # seen: the pump's own failure, if any, is what is raised
 
@@ -191,22 +173,12 @@ class SupervisedEnvironment(Environment):
                 return await channel.request(header, payload, number)
         except TimeoutError:
             await self.stop()
-            raise EnvironmentUnavailable(f"{self.spec.label}: no answer {_GRACE_S:g} s after the time limit") from None
+            raise self._unavailable(f"no answer {_GRACE_S:g} s after the time limit") from None
 
     def _open_channel(self) -> Channel:
         if self._channel is None:
-            raise EnvironmentUnavailable(f"{self.spec.label}: the environment is not running")
+            raise self._unavailable()
         return self._channel
-
-    def _start_error(self, reason: str) -> EnvironmentStartError:
-        return EnvironmentStartError(f"{self.spec.label or type(self).__name__}: {reason}")
-
-
-async def _settled(task: asyncio.Future[Any]) -> None:
-    """Wait until it has ended; cancelling the caller does not cut this short."""
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
 
 
 def _file_request(kind: str, path: str, mode: int, timeout_s: float) -> dict[str, Any]:

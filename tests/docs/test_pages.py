@@ -10,6 +10,8 @@ from swe_plugin.cli.app import build_app
 from swe_plugin.cli.docs import configuration_page, hooks_page, keys
 from swe_plugin.cli.recipes import find_recipes
 
+from .shell_blocks import blocks
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
@@ -43,6 +45,13 @@ def test_every_key_has_a_meaning_and_a_row(key):
 def test_every_hook_is_explained_to_plugin_authors(hook):
     assert f"`{hook}`" in text("docs/writing_a_plugin.md")
     assert getattr(hookspecs, hook).__doc__
+
+
+def test_the_backend_that_the_page_explains_is_the_example():
+    shown = [block for block in blocks(text("docs/writing_a_backend.md")) if block.file]
+    assert len(shown) == 2
+    for block in shown:
+        assert block.text == text(f"tests/example_plugin/{block.file}"), block.file
 
 
 def test_every_metric_of_ours_is_explained():

@@ -47,7 +47,7 @@ async def test_a_rollout_runs_on_the_backend_of_the_page(written, tmp_path):
     assert not any([await environment.is_alive() for environment in made])
 
 
-def test_the_backend_has_the_fifteen_lines_that_the_page_promises():
+def test_the_backend_has_the_ten_lines_that_the_page_promises():
     (block,) = [b for b in blocks(PAGE.read_text(encoding="utf-8")) if b.file.endswith("environment.py")]
     body = block.text[block.text.index("class ") :].splitlines()
-    assert len([line for line in body if line.strip()]) == 15
+    assert len([line for line in body if line.strip()]) == 10

@@ -174,7 +174,7 @@ def example_plugin(tmp_path):
 def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, home, example_plugin):
     before = set(Path(tempfile.gettempdir()).glob("swe-example-*"))
     words = ("trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1")
-    parts = ("swe.environment.backend=example_local", "swe.grading.grader=example_fraction")
+    parts = ("swe.environment.backend=example_bwrap", "swe.grading.grader=example_fraction")
     run = start("swe/demo_ppo", *words, *parts, "swe.plugins=[swe-plugin-example]", **example_plugin)
     assert run.wait() == 0, run.tail()
     (directory,) = [path for path in run.directory.iterdir() if path.name != "grpo"]
@@ -191,6 +191,6 @@ def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, h
     assert len(rollouts) == 32
     assert any("partial_credit" in rollout["flags"] and 0 < rollout["reward"] < 1 for rollout in rollouts)
     heard = sorted(Path(example_plugin["SWE_PLUGIN_EXAMPLE_LOG"]).read_text().splitlines())
-    assert heard == sorted(f"{rollout['task']['instance_id']} LocalEnvironment" for rollout in rollouts)
+    assert heard == sorted(f"{rollout['task']['instance_id']} BubblewrapEnvironment" for rollout in rollouts)
     assert_nothing_is_left(run, home)
     assert set(Path(tempfile.gettempdir()).glob("swe-example-*")) == before

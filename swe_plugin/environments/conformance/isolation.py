@@ -15,6 +15,7 @@ __all__ = ["IsolationChecks"]
 _SECRET = "SWE_CONFORMANCE_SECRET"  # noqa: S105 - a name
 _OWN = {"PWD", "OLDPWD", "SHLVL", "_"}
 """Variables that bash sets by itself."""
+_isolated = needs(Capability.PROCESSES, Capability.ISOLATION)
 
 
 class IsolationChecks(Checks):
@@ -30,7 +31,7 @@ class IsolationChecks(Checks):
         assert {name: seen.get(name) for name in environment.spec.env} == environment.spec.env
         assert seen.keys() - environment.spec.env.keys() <= _OWN
 
-    @needs(Capability.PROCESSES)
+    @_isolated
     async def test_a_secret_of_the_caller_is_nowhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not in any environment that /proc shows either."""
         monkeypatch.setenv(_SECRET, "swordfish-7")
@@ -49,7 +50,7 @@ class IsolationChecks(Checks):
             assert (await bash(environment, script)).stdout == "|".join([*odd.values(), ""])
             assert (await environment.shell(script)).stdout == "|".join([*odd.values(), ""])
 
-    @needs(Capability.PROCESSES)
+    @_isolated
     async def test_files_of_this_machine_are_not_there(self, environment: Environment, tmp_path: Path) -> None:
         """By no path that is the same inside."""
         secret = tmp_path / "secret"
@@ -59,14 +60,14 @@ class IsolationChecks(Checks):
         with pytest.raises(FileNotFoundError):
             await environment.read_file(str(secret))
 
-    @needs(Capability.PROCESSES)
+    @_isolated
     async def test_processes_of_this_machine_are_not_visible(self, environment: Environment) -> None:
         """Nor can this one be signalled."""
         result = await bash(environment, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
         assert "pytest" not in result.stdout
         await bash(environment, f"kill -9 {os.getpid()}")
 
-    @needs(Capability.PROCESSES)
+    @_isolated
     async def test_there_is_no_way_to_more_rights(self, environment: Environment) -> None:
         """`no_new_privs` is set and no capability is left."""
         status = (await bash(environment, "cat /proc/self/status")).stdout
@@ -74,10 +75,16 @@ class IsolationChecks(Checks):
         assert fields["NoNewPrivs"] == "1"
         assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == 0
 
-    @needs(Capability.PROCESSES)
+    @_isolated
     async def test_descriptors_are_the_three_and_no_others(self, environment: Environment) -> None:
         """Nothing of the backend is open in a command."""
         assert (await environment.exec(["ls", "/proc/self/fd"])).stdout.split() == ["0", "1", "2", "3"]
+
+    @_isolated
+    async def test_settings_of_the_kernel_cannot_be_changed(self, environment: Environment) -> None:
+        """They are the whole machine's. Opening one is enough to know: nothing is written."""
+        for name in ("sys/kernel/core_pattern", "sys/vm/drop_caches", "sysrq-trigger"):
+            assert (await bash(environment, f"exec 3>> /proc/{name}")).exit_code != 0, name
 
     @needs(Capability.PROCESSES, Capability.NETWORK_NONE)
     async def test_without_network_there_is_only_a_loopback(self, environment: Environment) -> None:

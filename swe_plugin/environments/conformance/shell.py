@@ -12,6 +12,7 @@ from swe_plugin.environments.conformance.checks import OWN_SESSION, Checks, bash
 __all__ = ["ShellChecks"]
 
 _real = needs(Capability.PROCESSES)
+_session = needs(Capability.PROCESSES, Capability.SESSION)
 
 SCRIPTS = [
     ("echo hi", "hi\n", 0),
@@ -71,10 +72,15 @@ class ShellChecks(Checks):
     @_real
     async def test_directory_variables_functions_and_options_survive(self, environment: Environment) -> None:
         """From call to call."""
-        await environment.shell("cd pkg; export A=1; f() { echo f$1; }; set -u")
-        assert (await environment.shell("pwd; echo $A; f 2")).stdout == f"{self.image.workdir}/pkg\n1\nf2\n"
-        assert "unbound variable" in (await environment.shell("echo $nope")).stdout
-        assert (await environment.shell(f"set +u; cd {self.image.workdir}; echo $A")).stdout == "1\n"
+        await environment.shell("cd pkg; export A=1; f() { echo f$1; }; set -f")
+        assert (await environment.shell("pwd; echo $A *; f 2")).stdout == f"{self.image.workdir}/pkg\n1 *\nf2\n"
+        assert (await environment.shell(f"set +f; cd {self.image.workdir}; echo $A")).stdout == "1\n"
+
+    @_session
+    async def test_an_unset_variable_ends_the_script_and_not_the_shell(self, environment: Environment) -> None:
+        """With `set -u`."""
+        assert "unbound variable" in (await environment.shell("A=1; set -u; echo $nope; echo on")).stdout
+        assert (await environment.shell("set +u; echo $A")).stdout == "1\n"
 
     @_real
     async def test_exec_shares_no_state_with_the_shell(self, environment: Environment) -> None:
@@ -127,7 +133,7 @@ class ShellChecks(Checks):
         result = await environment.shell("echo usable; (exit 4)")
         assert (result.stdout, result.exit_code) == ("usable\n", 4)
 
-    @_real
+    @_session
     async def test_background_jobs_do_not_hold_the_answer_back_and_live_on(self, environment: Environment) -> None:
         """Until they are killed."""
         result = await environment.shell("sleep 7300 & echo started", timeout_s=20)
@@ -137,7 +143,7 @@ class ShellChecks(Checks):
         await environment.shell("kill %1; wait")
         assert await gone(environment, "sleep 7300")
 
-    @_real
+    @_session
     async def test_output_of_a_background_job_comes_with_a_later_script(self, environment: Environment) -> None:
         """It is not lost, and disturbs no exit code."""
         await environment.shell("(sleep 0.3; echo late) &")
@@ -172,11 +178,24 @@ class ShellChecks(Checks):
         assert await gone(environment, "sleep 740")
 
     @_real
-    async def test_a_time_out_spares_earlier_background_jobs_and_the_variables(self, environment: Environment) -> None:
+    async def test_a_background_job_does_not_hold_the_answer_back(self, environment: Environment) -> None:
+        """Even if it has the output open."""
+        result = await environment.shell("sleep 7310 & echo started; kill -9 $$", timeout_s=20)
+        assert (result.stdout.splitlines()[-1], result.exit_code) == ("started", 137)
+        assert result.duration_s < 10
+
+    @_real
+    async def test_a_time_out_spares_the_state(self, environment: Environment) -> None:
+        """Variables and directory are as before it."""
+        await environment.shell("cd pkg; V=kept")
+        assert (await environment.shell("sleep 7502", timeout_s=0.3)).timed_out
+        assert (await environment.shell("echo $V $PWD")).stdout == f"kept {self.image.workdir}/pkg\n"
+
+    @_session
+    async def test_a_time_out_spares_earlier_background_jobs(self, environment: Environment) -> None:
         """Only what the script itself started is ended."""
-        await environment.shell("V=kept; sleep 7500 &")
+        await environment.shell("sleep 7500 &")
         assert (await environment.shell("sleep 7501", timeout_s=0.3)).timed_out
-        assert (await environment.shell("echo $V")).stdout == "kept\n"
         assert await running(environment, "sleep 7500")
         assert await gone(environment, "sleep 7501")
         await environment.shell("kill %1; wait")

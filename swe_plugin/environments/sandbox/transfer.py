@@ -8,10 +8,11 @@ import shutil
 import socket
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from swe_plugin.environments.sandbox.zygote.files import TRUSTED
 
-__all__ = ["receive_tree", "send_tree"]
+__all__ = ["receive_tree", "send_tree", "unpack_tree"]
 
 _TOP = "item"
 
@@ -31,19 +32,28 @@ def receive_tree(end: socket.socket, target: Path) -> None:
     Raises:
         PermissionError: an entry or a link would lead out of `target`.
     """
-    links: list[Path] = []
     try:
         with end.makefile("rb") as stream:
             if stream.peek(1):  # nothing came: the other side says why
-                with tarfile.open(fileobj=stream, mode="r|") as archive:
-                    for member in archive:
-                        _unpack(archive, member, target)
-                        links += [target / member.name] if member.issym() else []
-                while stream.read(1 << 16):  # the padding after the last entry; the sender must not meet a closed pipe
-                    pass
-                _refuse_links(links, target.resolve())
+                unpack_tree(stream, target, _TOP)
     finally:
         _shutdown(end, socket.SHUT_RDWR)
+
+
+def unpack_tree(stream: IO[bytes], target: Path, top: str) -> None:
+    """Unpack an archive, whose entries are named below `top`, at `target`; read to its end.
+
+    Raises:
+        PermissionError: an entry or a link would lead out of `target`.
+    """
+    links: list[Path] = []
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            _unpack(archive, member, target, top)
+            links += [target / member.name] if member.issym() else []
+    while stream.read(1 << 16):  # the padding after the last entry; the sender must not meet a closed pipe
+        pass
+    _refuse_links(links, target.resolve())
 
 
 def _shutdown(end: socket.socket, how: int) -> None:
@@ -52,8 +62,8 @@ def _shutdown(end: socket.socket, how: int) -> None:
         end.shutdown(how)
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    if member.name == _TOP and not member.isdir():
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, top: str) -> None:
+    if member.name == top and not member.isdir():
         content = archive.extractfile(member)
         if content is None:
             raise PermissionError(f"{target}: not a regular file")
@@ -63,11 +73,11 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> 
         target.chmod(member.mode & 0o755)
         return
     target.mkdir(parents=True, exist_ok=True)
-    if member.name == _TOP:
+    if member.name == top:
         return
-    member.name = member.name.removeprefix(f"{_TOP}/")
+    member.name = member.name.removeprefix(f"{top}/")
     if member.islnk():
-        member.linkname = member.linkname.removeprefix(f"{_TOP}/")
+        member.linkname = member.linkname.removeprefix(f"{top}/")
     _refuse_escapes(member, target.resolve())
     member.mode &= 0o755
     member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""

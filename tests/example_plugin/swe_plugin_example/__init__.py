@@ -10,8 +10,8 @@ from swe_plugin.types import Task
 
 @hookimpl
 def swe_register_environments(register: Register) -> None:
-    """`swe.environment.backend=example_local`."""
-    register("example_local", f"{__name__}.environment:LocalEnvironment", summary="a directory here, not isolated")
+    """`swe.environment.backend=example_bwrap`."""
+    register("example_bwrap", f"{__name__}.environment:BubblewrapEnvironment", summary="bubblewrap")
 
 
 @hookimpl

@@ -1,72 +1,50 @@
-"""A backend made of this machine: real commands and real files, and no isolation whatever."""
+"""A backend made of bubblewrap: one directory per environment, and fresh namespaces per command."""
 
-import os
+import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from swe_plugin.environments.base import EnvironmentSpec
+from swe_plugin.environments.base import Capability
 from swe_plugin.environments.by_exec import ExecEnvironment
 from swe_plugin.environments.process import run_process
-from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
-from swe_plugin.types import ExecResult
+from swe_plugin.errors import ConfigError, EnvironmentStartError
+
+NO_LIMITS = (Capability.MEMORY_LIMIT, Capability.PIDS_LIMIT, Capability.CPU_LIMIT, Capability.DISK_LIMIT)
+READ_ONLY = "/usr /bin /sbin /lib /lib64 /etc/passwd /etc/group /etc/ld.so.cache /etc/alternatives"
+KERNEL = "/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus /proc/fs"  # root of the machine could write there
+PYTHON = Path(sys.base_prefix)
 
 
-class LocalEnvironment(ExecEnvironment):
-    """Commands of this machine in a temporary directory that stands for `/`.
+class BubblewrapEnvironment(ExecEnvironment):
+    lacks: ClassVar = {**ExecEnvironment.lacks, **dict.fromkeys(NO_LIMITS, "bubblewrap limits nothing")}
 
-    Of a command only its directory, and words and variables that begin with the work directory or `/tmp`, are led
-    there; everything else is the host's. It isolates nothing and limits nothing but time and output: for tests and for
-    code you trust.
-    """
+    @classmethod
+    def check(cls, config):
+        if program := shutil.which("bwrap"):
+            return program
+        raise ConfigError("swe.environment.backend", config.backend, "install bubblewrap (apt install bubblewrap)")
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
-        super().__init__(spec)
-        self._root = ""
-
-    async def start(self) -> None:
-        """Make the directory and, from ``image.files``, the repository in it."""
+    async def launch(self):
         if self.spec.image.base != "host":
-            raise EnvironmentStartError(f"example_local: image.base={self.spec.image.base!r}: only host")
-        self._root = tempfile.mkdtemp(prefix="swe-example-")
-        await self.make_repository()
+            raise EnvironmentStartError(f"image.base={self.spec.image.base!r}: this backend has only host")
+        self.root = tempfile.mkdtemp(prefix="swe-example-")  # is / inside
 
-    async def stop(self) -> None:
-        """Remove the directory."""
-        if self._root:
-            shutil.rmtree(self._root, ignore_errors=True)
+    async def remove(self):
+        await asyncio.to_thread(shutil.rmtree, getattr(self, "root", ""), ignore_errors=True)
 
-    async def is_alive(self) -> bool:
-        """Whether the directory is there."""
-        return bool(self._root) and Path(self._root).is_dir()
+    async def is_running(self):
+        return Path(self.root).is_dir()
 
-    async def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
-        stdin: bytes = b"",
-    ) -> ExecResult:
-        """Run a command of the host."""
-        if not await self.is_alive():
-            raise EnvironmentUnavailable(f"{self.spec.label}: not running")
-        variables = {**self.spec.env, **(env or {})}
-        variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.defpath)])
-        return await run_process(
-            [self._outside(word) for word in argv],
-            cwd=self._outside(cwd or self.spec.image.workdir),
-            env={key: self._outside(value) for key, value in variables.items()},
-            timeout_s=timeout_s,
-            stdin=stdin,
-            output_bytes=self.spec.limits.output_bytes,
-        )
-
-    def _outside(self, text: str) -> str:
-        for inside in (self.spec.image.workdir, "/tmp"):
-            if text == inside or text.startswith(f"{inside}/"):
-                return self._root + text
-        return text
+    async def run(self, argv, *, timeout_s, stdin):
+        bwrap = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--bind", self.root, "/"]
+        bwrap += ["--proc", "/proc", "--dev", "/dev"]
+        for path in (*READ_ONLY.split(), *KERNEL.split()):
+            bwrap += ["--ro-bind-try", path, path]
+        if not PYTHON.is_relative_to("/usr"):  # a Python of its own, e.g. of pyenv
+            bwrap += ["--ro-bind", f"{PYTHON}", f"{PYTHON}", "--tmpfs", "/usr/local"]
+            bwrap += ["--symlink", f"{PYTHON}/bin/python3", "/usr/local/bin/python3"]
+        limit = self.spec.limits.output_bytes
+        return await run_process([*bwrap, *argv], timeout_s=timeout_s, stdin=stdin, output_bytes=limit)

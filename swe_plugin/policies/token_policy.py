@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 import uuid
+from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 from weakref import WeakKeyDictionary
-
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from swe_plugin.errors import ContextOverflow, PolicyError, PromptTooLong, TokenStreamError
 from swe_plugin.policies.limits import TokenLimits
@@ -28,7 +28,7 @@ from swe_plugin.types import Message, Reply, Segment
 __all__ = ["TokenPolicy"]
 
 _MAX_BACKOFF_S = 8.0
-_LONG_TEXT_CHARS = 16_384
+_LONG_TEXT_CHARS = 4_096
 """Longer texts are rendered in a thread, so that encoding them never holds the event loop."""
 
 
@@ -158,13 +158,13 @@ class TokenPolicy:
         ids: list[int] = await _off_loop(history, self._renderer.initial, history, tools=tools)
         return ids
 
-    def _budget(self, plan: _Plan) -> tuple[list[int], int]:
+    def _budget(self, plan: _Plan) -> tuple[array[int], int]:
         if plan.prompt is not None:
-            context, prompt_length = list(plan.prompt), len(plan.prompt)
+            context, prompt_length = array("I", plan.prompt), len(plan.prompt)
         else:
-            context = [*self.recorder.ids]
+            context = self.recorder.ids[:]
             for piece in plan.pieces:
-                context += piece.ids
+                context.extend(piece.ids)
             prompt_length = self.recorder.segments[-1].prompt_length
         if (room := self._limits.room(prompt_length, len(context))) < 1:
             if not self.recorder.segments:
@@ -197,19 +197,18 @@ class TokenPolicy:
         message = Message("assistant", parsed.content, tuple(parsed.calls))
         return Reply(message, n_tokens=len(ids), problems=tuple(parsed.errors))
 
-    async def _sample(self, context: list[int], max_tokens: int) -> Completion:
-        attempts = AsyncRetrying(
-            stop=stop_after_attempt(self._max_attempts),
-            wait=wait_exponential(multiplier=self._backoff_s, max=_MAX_BACKOFF_S) + wait_random(0, self._backoff_s),
-            retry=retry_if_exception_type(PolicyError),
-            reraise=True,
-        )
-        async for attempt in attempts:
-            with attempt:
-                return await self._call(context, max_tokens, attempt.retry_state.attempt_number)
-        raise AssertionError("unreachable: tenacity re-raises the last error")
+    async def _sample(self, context: array[int], max_tokens: int) -> Completion:
+        for attempt in count(1):
+            try:
+                return await self._call(context, max_tokens, attempt)
+            except PolicyError:
+                if attempt >= self._max_attempts:
+                    raise
+            pause_s = min(self._backoff_s * 2 ** (attempt - 1), _MAX_BACKOFF_S)
+            await asyncio.sleep(pause_s + random.uniform(0, self._backoff_s))  # noqa: S311 - not a secret
+        raise AssertionError("unreachable")
 
-    async def _call(self, context: list[int], max_tokens: int, attempt: int) -> Completion:
+    async def _call(self, context: array[int], max_tokens: int, attempt: int) -> Completion:
         """One journaled call. A call that was cancelled or raised is in the journal too."""
         completion, error = None, ""
         async with self._gate:
@@ -230,7 +229,7 @@ class TokenPolicy:
             raise PolicyError(f"the server aborted attempt {attempt} of {self._max_attempts}")
         return completion
 
-    async def _generate(self, context: list[int], max_tokens: int) -> Completion:
+    async def _generate(self, context: array[int], max_tokens: int) -> Completion:
         deadline = asyncio.timeout(self._call_timeout_s)
         try:
             async with deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -132,7 +133,7 @@ def audit_segments(
 
 def _audit_span(segment: Segment, span: Span, context: str, calls: _Calls) -> tuple[str, str] | None:
     """Kind and detail of the first rule that a sampled span breaks, or None. Marks the call as consumed."""
-    ids = segment.ids[span.start : span.stop]
+    ids = segment.ids[span.start : span.stop].tolist()
     same_prompt = calls.by_prompt.get((span.start, context), [])
     candidates = [i for i in same_prompt if list(calls.all[i].completion_ids) == ids]
     if not candidates:
@@ -149,7 +150,7 @@ def _audit_span(segment: Segment, span: Span, context: str, calls: _Calls) -> tu
     free = [i for i in own if not calls.taken[i]]
     if not free:
         return "trained_twice", "its only completion is used by another span"
-    log_probs = segment.log_probs[span.start : span.stop]
+    log_probs = segment.log_probs[span.start : span.stop].tolist()
     exact = [i for i in free if list(calls.all[i].log_probs) == log_probs]
     chosen = min(exact or free, key=lambda i: calls.all[i].aborted)
     calls.taken[chosen] = True
@@ -185,7 +186,7 @@ def _audit_unconsumed(report: AuditReport, calls: _Calls, *, malformed: bool) ->
             report.violations.append(Violation("unconsumed", -1, index, detail))
 
 
-def _where_contexts_differ(context: list[int], records: Sequence[JournalRecord], indices: Sequence[int]) -> str:
+def _where_contexts_differ(context: array[int], records: Sequence[JournalRecord], indices: Sequence[int]) -> str:
     """Where a trained context leaves the prompt that the same answer was sampled after."""
     wanted = set(indices)
     prompts = [p for i, p in enumerate(islice(prompts_of(records), max(indices) + 1)) if i in wanted and p is not None]

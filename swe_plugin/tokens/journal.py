@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import threading
+from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -74,6 +75,9 @@ class Journal:
 
     Args:
         path: the file; None keeps records in memory only.
+
+    Attributes:
+        records: those that are not in the file yet; all if there is none.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -81,7 +85,6 @@ class Journal:
         self._path = path
         self._prompts = PromptLog()
         self._digest = PrefixDigest()
-        self._written = 0
         self._lock = threading.Lock()
         self._scheduled = False
         self._pending: Future[None] | None = None
@@ -93,18 +96,19 @@ class Journal:
             record: of the call, its ``prompt_*`` fields empty.
             prompt_ids: the ids sent.
         """
-        shared, new = self._prompts.shrink(prompt_ids)
+        prompt = prompt_ids if isinstance(prompt_ids, array) else array("I", prompt_ids)
+        shared, new = self._prompts.shrink(prompt)
         extends = shared == self._prompts.length
-        self._prompts.answered(prompt_ids, record.completion_ids, shared=shared)
+        self._prompts.answered(prompt, record.completion_ids, shared=shared)
         if not extends:
             self._digest = PrefixDigest()
-        self._digest.update(new if extends else prompt_ids)  # a turn costs what it adds, not the whole conversation
+        self._digest.update(new if extends else prompt)  # a turn costs what it adds, not the whole conversation
         digest = self._digest.hexdigest()
         self._digest.update(record.completion_ids)
         self.records.append(
             dataclasses.replace(
                 record,
-                prompt_length=len(prompt_ids),
+                prompt_length=len(prompt),
                 prompt_digest=digest,
                 prompt_shared=shared,
                 prompt_new=new,
@@ -135,16 +139,22 @@ class Journal:
         if self._path is None:
             return
         with self._lock:
-            new = self.records[self._written :]
+            new = self.records[:]
             if not new:
                 return
-            lines = "".join(json.dumps(dataclasses.asdict(r), separators=(",", ":")) + "\n" for r in new)
+            lines = "".join(map(_line, new))
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
                 if file.tell() and not _ends_with_newline(self._path):
                     file.write("\n")
                 file.write(lines)
-            self._written += len(new)
+            del self.records[: len(new)]
+
+
+def _line(record: JournalRecord) -> str:
+    values = {name: getattr(record, name) for name in JournalRecord.__slots__}
+    plain = {name: value.tolist() if isinstance(value, array) else value for name, value in values.items()}
+    return json.dumps(plain, separators=(",", ":")) + "\n"
 
 
 def _ends_with_newline(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Sequence
 
 from swe_plugin.tokens.journal import JournalRecord
@@ -14,13 +15,13 @@ _ROUNDING = 1e-4
 """A log-prob may exceed 0 by what 32-bit arithmetic over a vocabulary loses."""
 
 
-def prompts_of(records: Sequence[JournalRecord]) -> Iterator[list[int] | None]:
+def prompts_of(records: Sequence[JournalRecord]) -> Iterator[array[int] | None]:
     """Ids of each call's prompt, oldest first; None where the records do not give them, and from there on."""
     log = PromptLog()
     for record in records:
         try:
             prompt = log.expand(record.prompt_shared, record.prompt_new)
-        except ValueError:
+        except (ValueError, TypeError, OverflowError):
             break
         if len(prompt) != record.prompt_length or prompt_digest(prompt) != record.prompt_digest:
             break

@@ -38,10 +38,9 @@ def prompt_digest(ids: Sequence[int]) -> str:
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the longest common prefix; bisects with slices, which compare at the speed of C."""
+    """Length of the longest common prefix of two lists or two arrays; bisects with slices, which compare at the
+    speed of C."""
     low, high = 0, min(len(one), len(other))
-    if other[:high] == (one if len(one) == high else one[:high]):
-        return high
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
@@ -59,19 +58,20 @@ class PromptLog:
     """
 
     def __init__(self) -> None:
-        self._context: list[int] = []
+        self._context = array("I")
 
     @property
     def length(self) -> int:
         """Ids of the last call's context."""
         return len(self._context)
 
-    def shrink(self, prompt: Sequence[int]) -> tuple[int, list[int]]:
+    def shrink(self, prompt: array[int]) -> tuple[int, array[int]]:
         """How many ids `prompt` shares with the last call's context, and those that follow."""
-        shared = first_difference(self._context, prompt if isinstance(prompt, list) else list(prompt))
-        return shared, list(prompt[shared:])
+        extends = prompt.tobytes().startswith(self._context)
+        shared = len(self._context) if extends else first_difference(self._context, prompt)
+        return shared, prompt[shared:]
 
-    def expand(self, shared: int, new: Sequence[int]) -> list[int]:
+    def expand(self, shared: int, new: Sequence[int]) -> array[int]:
         """Inverse of `shrink`.
 
         Raises:
@@ -79,9 +79,9 @@ class PromptLog:
         """
         if not 0 <= shared <= len(self._context):
             raise ValueError(f"repeats {shared} ids of a call that had {len(self._context)}")
-        return [*self._context[:shared], *new]
+        return self._context[:shared] + array("I", new)
 
-    def answered(self, prompt: Sequence[int], completion: Sequence[int], *, shared: int = 0) -> None:
+    def answered(self, prompt: array[int], completion: Sequence[int], *, shared: int = 0) -> None:
         """The call is over; its prompt and what was sampled are what the next is told against.
 
         Args:
@@ -91,4 +91,4 @@ class PromptLog:
         """
         del self._context[shared:]
         self._context += prompt[shared:]
-        self._context += completion
+        self._context.extend(completion)

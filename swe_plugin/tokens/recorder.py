@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ class TokenRecorder:
         self._undoable = False
 
     @property
-    def ids(self) -> list[int]:
-        """Ids of the open segment (the live list: copy it before it leaves the rollout)."""
+    def ids(self) -> array[int]:
+        """Ids of the open segment (the live array: copy it before it leaves the rollout)."""
         return self._current().ids
 
     @property
@@ -101,17 +102,12 @@ class TokenRecorder:
         """
         segment = self._current()
         versions = self._versions(completion)
-        start, count = len(segment.ids), len(completion.token_ids)
-        if count == 0:
-            self.note("empty")
-        else:
-            segment.ids.extend(completion.token_ids)
-            segment.mask.extend([1] * count)
-            segment.log_probs.extend(completion.log_probs)
-            segment.weight_versions.extend(versions)
-            segment.spans.append(Span(start, start + count, "sampled", self._turn))
+        if len(completion.token_ids):
+            self._append(completion.token_ids, "sampled", completion.log_probs, versions)
             if (experts := completion.extra.get("routed_experts")) is not None:
                 segment.routed_experts = experts  # engines report it from position 0, so the last call has it all
+        else:
+            self.note("empty")
         self._undoable = True
         self._turn += 1
 
@@ -129,8 +125,7 @@ class TokenRecorder:
         self._undoable = False
         if segment.spans[-1].kind == "sampled" and segment.spans[-1].turn == self._turn:
             start = segment.spans.pop().start
-            for values in (segment.ids, segment.mask, segment.log_probs, segment.weight_versions):
-                del values[start:]
+            del segment.ids[start:], segment.mask[start:], segment.log_probs[start:], segment.weight_versions[start:]
             if segment.routed_experts is not None:
                 segment.routed_experts = segment.routed_experts[:start]
         self.note("superseded")
@@ -141,15 +136,21 @@ class TokenRecorder:
         return self.segments[-1]
 
     def _context(self, ids: Sequence[int], kind: str) -> None:
-        segment = self._current()
-        start, count = len(segment.ids), len(ids)
         self._undoable = False
-        if count == 0:
-            return
-        segment.ids.extend(ids)
-        segment.mask.extend([0] * count)
-        segment.log_probs.extend([0.0] * count)
-        segment.weight_versions.extend([-1] * count)
+        if count := len(ids):
+            self._append(ids, kind, array("d", [0.0]) * count, array("i", [-1]) * count)
+
+    def _append(self, ids: Sequence[int], kind: str, log_probs: Sequence[float], versions: Sequence[int]) -> None:
+        segment, count = self._current(), len(ids)
+        try:
+            new = array("I", ids), array("d", log_probs), array("i", versions)
+        except (TypeError, OverflowError) as error:
+            raise TokenStreamError(f"not token ids with log-probs and versions: {error}") from error
+        start = len(segment.ids)
+        segment.ids += new[0]
+        segment.mask += array("b", [int(kind == "sampled")]) * count
+        segment.log_probs += new[1]
+        segment.weight_versions += new[2]
         segment.spans.append(Span(start, start + count, kind, self._turn))
 
     @staticmethod

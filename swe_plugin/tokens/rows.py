@@ -64,11 +64,11 @@ def training_rows(segments: Sequence[Segment], max_prompt_length: int, max_respo
             continue
         cut = slice(segment.prompt_length, last + 1)
         row = TokenRow(
-            prompt_ids=segment.ids[: segment.prompt_length],
-            response_ids=segment.ids[cut],
-            response_mask=segment.mask[cut],
-            response_log_probs=segment.log_probs[cut],
-            versions=segment.weight_versions[cut],
+            prompt_ids=segment.ids[: segment.prompt_length].tolist(),
+            response_ids=segment.ids[cut].tolist(),
+            response_mask=segment.mask[cut].tolist(),
+            response_log_probs=segment.log_probs[cut].tolist(),
+            versions=segment.weight_versions[cut].tolist(),
             segment=index,
             routed_experts=segment.routed_experts,
         )

@@ -61,15 +61,15 @@ def _value_faults(segment: Segment, start: int, stop: int, kind: str) -> list[st
     length = max(stop - start, 0)
     sampled = kind == "sampled"
     faults: list[str] = []
-    if segment.mask[start:stop] != [int(sampled)] * length:
+    if segment.mask[start:stop].count(int(sampled)) != length:
         faults.append(f"mask is not {int(sampled)} throughout")
     log_probs = segment.log_probs[start:stop]
     if sampled:
         if not all(map(math.isfinite, log_probs)):
             faults.append("a log-prob is not finite")
         return faults
-    if log_probs != [0.0] * length:
+    if log_probs.count(0.0) != length:
         faults.append("a log-prob is not 0.0")
-    if segment.weight_versions[start:stop] != [-1] * length:
+    if segment.weight_versions[start:stop].count(-1) != length:
         faults.append("a weight version is not -1")
     return faults

@@ -165,6 +165,6 @@ def _count_row(segment: Segment, rollout: Trajectory, audit: RunAudit) -> None:
     audit.row_tokens.append(last + 1)
     audit.row_trainable.append(len(versions))
     audit.n_trainable += len(versions)
-    audit.n_rows_ending_on_mask_0 += segment.mask[last : last + 1] != [1]
+    audit.n_rows_ending_on_mask_0 += segment.mask[last : last + 1].tolist() != [1]
     audit.versions.update(versions)
     audit.lags.update(rollout.step - v for v in versions)

@@ -63,7 +63,7 @@ def from_json(
     """Inverse of `to_json` and `tokens_to_json`.
 
     Raises:
-        ValueError: another format, or missing or unknown keys.
+        ValueError: another format, missing or unknown keys, or numbers that are no token ids.
     """
     if data.get("format") != FORMAT:
         raise ValueError(f"format={data.get('format')!r}: must be {FORMAT}")
@@ -91,7 +91,7 @@ def from_json(
             request_id=data.get("request_id", ""),
             rewards=data.get("rewards", {}),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error
 
 

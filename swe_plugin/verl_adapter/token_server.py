@@ -15,6 +15,7 @@ from typing import Any
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 
 from swe_plugin.errors import PolicyError
+from swe_plugin.tokens.prompt_log import prompt_digest
 from swe_plugin.tokens.server import Completion
 
 __all__ = ["VerlTokenServer", "attempt_recording"]
@@ -89,7 +90,7 @@ class VerlTokenServer:
     def _seeded(self, prompt_ids: Sequence[int]) -> dict[str, int]:
         if self._seed is None:
             return {}
-        digest = hashlib.sha256(f"{self._seed} {list(prompt_ids)}".encode()).digest()
+        digest = hashlib.sha256(f"{self._seed} {prompt_digest(prompt_ids)}".encode()).digest()
         return {"seed": int.from_bytes(digest[:4])}
 
 

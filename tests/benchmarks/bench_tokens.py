@@ -12,6 +12,7 @@ import gc
 import random
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from page import machine, write_section
 from transformers import AutoTokenizer
 
 from swe_plugin.policies import TokenLimits, TokenPolicy
-from swe_plugin.tokens import Completion, audit_segments
+from swe_plugin.tokens import Completion, Journal, audit_segments
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.types import Message
 
@@ -114,10 +115,10 @@ def lengths(tokenizer: AutoTokenizer, renderer: ChatTemplateRenderer) -> list[st
 
 
 async def crowd(
-    renderer: ChatTemplateRenderer, tokenizer: AutoTokenizer
+    renderer: ChatTemplateRenderer, tokenizer: AutoTokenizer, folder: str
 ) -> tuple[list[float], list[float], float, float]:
-    """While 512 rollouts run on one event loop: its delays and the CPU time between two looks at it (sorted, in
-    milliseconds), the seconds that all took, and the longest garbage collection in milliseconds."""
+    """While 512 rollouts run on one event loop and write their journals: its delays and the CPU time between two looks
+    at it (sorted, in milliseconds), the seconds that all took, and the longest garbage collection in milliseconds."""
     text, dice, delays, busy = library(), random.Random(0), [], []
     answer = [*tokenizer.encode(text[:ANSWER_CHARS], add_special_tokens=False)]
 
@@ -130,7 +131,8 @@ async def crowd(
 
     async def rollout(number: int) -> None:
         server = Script([answer] * CROWD_TURNS, pause_s=dice.uniform(1.0, 3.0))
-        policy = TokenPolicy(renderer, server, TokenLimits(1 << 20))
+        journal = Journal(Path(folder) / f"{number}.jsonl")
+        policy = TokenPolicy(renderer, server, TokenLimits(1 << 20), journal=journal)
         history = [Message("system", "be brief"), Message("user", "fix it")]
         observations = pieces(text, OBSERVATION_CHARS, CROWD_TURNS, 997 * number)
         observations[CROWD_TURNS // 2] = text[:100_000]  # one is long
@@ -145,6 +147,8 @@ async def crowd(
         else:
             collected[0] = max(collected[0], 1000 * (time.thread_time() - started[0]))
 
+    gc.collect()
+    gc.freeze()  # as the agent-loop worker does
     gc.callbacks.append(note)
     watcher = asyncio.create_task(watch())
     began = time.perf_counter()
@@ -166,7 +170,8 @@ def main() -> int:
         "|---|---|---|---|---|---|---|",
     ]
     rows = lengths(tokenizer, renderer)
-    delays, busy, took, collected = asyncio.run(crowd(renderer, tokenizer))
+    with tempfile.TemporaryDirectory() as folder:
+        delays, busy, took, collected = asyncio.run(crowd(renderer, tokenizer, folder))
     worst, high, middle = delays[-1], delays[int(0.99 * len(delays))], delays[len(delays) // 2]
     foot = (
         f"\n{ROLLOUTS} rollouts at once, {CROWD_TURNS} turns each, one observation of 100,000 characters in each "

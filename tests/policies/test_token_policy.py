@@ -66,8 +66,8 @@ async def test_a_second_turn_has_the_assistant_header_with_mask_0():  # verifier
     (segment,) = policy.segments
     header = [ByteRenderer.START, *b"assistant\n"]
     last = next(s for s in reversed(segment.spans) if s.kind == "sampled")
-    assert segment.ids[last.start - len(header) : last.start] == header
-    assert segment.mask[last.start - len(header) : last.start] == [0] * len(header)
+    assert list(segment.ids[last.start - len(header) : last.start]) == header
+    assert not any(segment.mask[last.start - len(header) : last.start])
 
 
 async def test_an_aborted_answer_is_retried_and_never_recorded():
@@ -113,8 +113,8 @@ async def test_a_cut_answer_is_truncated_by_its_last_id_and_closed_with_mask_0()
     assert not second.truncated
     (segment,) = policy.segments
     cut = next(s for s in segment.spans if s.kind == "sampled")
-    assert segment.ids[cut.stop : cut.stop + 2] == [END, ord("\n")]
-    assert segment.mask[cut.stop : cut.stop + 2] == [0, 0]
+    assert list(segment.ids[cut.stop : cut.stop + 2]) == [END, ord("\n")]
+    assert not any(segment.mask[cut.stop : cut.stop + 2])
     proved(policy)
 
 

@@ -77,10 +77,10 @@ async def test_a_dropped_separator(rollout):
 async def test_a_span_that_nobody_sampled(rollout):
     segments, records = rollout
     segment = segments[0]
-    segment.ids += [7, 7]
-    segment.mask += [1, 1]
-    segment.log_probs += [-1.0, -1.0]
-    segment.weight_versions += [4, 4]
+    segment.ids.extend([7, 7])
+    segment.mask.extend([1, 1])
+    segment.log_probs.extend([-1.0, -1.0])
+    segment.weight_versions.extend([4, 4])
     segment.spans.append(Span(len(segment.ids) - 2, len(segment.ids), "sampled", 3))
     assert kinds(segments, records) == {"never_sampled"}
 
@@ -111,7 +111,8 @@ async def test_other_log_probs(rollout):
 async def test_other_weight_versions(rollout, version, kind):
     segments, records = rollout
     span = sampled(segments[0], 1)
-    segments[0].weight_versions[span.start : span.stop] = [version] * (span.stop - span.start)
+    for at in range(span.start, span.stop):
+        segments[0].weight_versions[at] = version
     assert kinds(segments, records) == {kind}
 
 

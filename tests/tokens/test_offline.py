@@ -40,7 +40,7 @@ def test_the_row_is_what_a_policy_would_have_recorded(turns):
     asyncio.run(run())
     row = encode_conversation(RENDERER, messages)
     (segment,) = policy.segments
-    assert (row.ids, row.mask) == (segment.ids, segment.mask)
+    assert (row.ids, row.mask) == (segment.ids.tolist(), segment.mask.tolist())
 
 
 def test_calls_are_written_as_the_template_writes_them():

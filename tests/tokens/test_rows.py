@@ -49,7 +49,7 @@ def test_a_row_that_does_not_fit_is_an_error_and_never_cut(prompt, response, wha
 def test_rows_are_copies():
     segment = record([10])
     training_rows([segment], 10, 10)[0].response_ids.append(99)
-    assert segment.ids == [1, 2, 10]
+    assert list(segment.ids) == [1, 2, 10]
 
 
 def _unequal(segment):

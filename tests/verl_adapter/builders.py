@@ -19,10 +19,10 @@ def segment(*turns: int, tail: int = 0, version: int = 4) -> Segment:
 
     def add(ids, kind, turn, mask, log_prob, step):
         start = len(stream.ids)
-        stream.ids += ids
-        stream.mask += [mask] * len(ids)
-        stream.log_probs += [log_prob] * len(ids)
-        stream.weight_versions += [step] * len(ids)
+        stream.ids.extend(ids)
+        stream.mask.extend([mask] * len(ids))
+        stream.log_probs.extend([log_prob] * len(ids))
+        stream.weight_versions.extend([step] * len(ids))
         stream.spans.append(Span(start, len(stream.ids), kind, turn))
 
     add(PROMPT, "prompt", 0, 0, 0.0, -1)

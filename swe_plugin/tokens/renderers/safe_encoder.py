@@ -91,7 +91,8 @@ class SafeEncoder:
     def encode(self, text: str) -> Encoded:
         """Encode a rendered text with hidden contents."""
         named = self.name(text)
-        encoding = self._copy.encode(named, add_special_tokens=False)
+        # `encode` would hold the interpreter while it works; `encode_batch` lets other threads run.
+        (encoding,) = self._copy.encode_batch([named], add_special_tokens=False)
         return Encoded(named, self._original(encoding.ids), encoding)
 
     def _build(self, spec: dict[str, Any], control: list[dict[str, Any]]) -> None:

@@ -100,9 +100,9 @@ def _metrics(segments: Sequence[Segment]) -> dict[int, dict[str, Any]]:
         span.turn: {
             "prompt_tokens": span.start,
             "completion_tokens": span.stop - span.start,
-            "prompt_token_ids": segment.ids[: span.start],
-            "completion_token_ids": segment.ids[span.start : span.stop],
-            "logprobs": segment.log_probs[span.start : span.stop],
+            "prompt_token_ids": segment.ids[: span.start].tolist(),
+            "completion_token_ids": segment.ids[span.start : span.stop].tolist(),
+            "logprobs": segment.log_probs[span.start : span.stop].tolist(),
         }
         for segment in segments
         for span in segment.spans
@@ -117,7 +117,7 @@ def _segments(metrics: Sequence[dict[str, Any]]) -> list[Segment]:
     recorder = TokenRecorder()
     for step in metrics:
         prompt, completion, log_probs = (list(step[key]) for key in keys)
-        known = recorder.ids if recorder.segments else []
+        known = recorder.ids.tolist() if recorder.segments else []
         if known and prompt[: len(known)] == known:
             recorder.extend([Piece(prompt[len(known) :])])
         else:

@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-kills bench-validate clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-kills bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -125,6 +125,9 @@ bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks
 
 bench-validate: $(DEV) ## a hundred tasks made of packages and validated, into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_validate.py
+
+bench-rows: $(DEV) ## memory of prepare over 10,000 rows; ROWS=file CLONES=directory: SWE-bench rows graded here
+	ROWS=$(ROWS) CLONES=$(CLONES) $(BIN)/python tests/benchmarks/bench_rows.py
 
 clean: ## remove caches, and what a killed run left on this machine
 	@if [ -x $(BIN)/swe-plugin ]; then $(BIN)/swe-plugin clean; fi

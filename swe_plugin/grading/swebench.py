@@ -15,6 +15,10 @@ from swe_plugin.types import Task, TestStatus
 __all__ = ["swebench_parser"]
 
 
+_STATUSES = {status.value: status for status in TestStatus}
+"""Some of its parsers take any word that begins like a status, ``ERROR:`` for example; such a one is not passed."""
+
+
 def swebench_parser(name: str, task: Task) -> Callable[[str, str], dict[str, TestStatus]]:
     """One of swebench's parsers, e.g. ``parse_log_django``, as one of ours.
 
@@ -44,7 +48,7 @@ def swebench_parser(name: str, task: Task) -> Callable[[str, str], dict[str, Tes
             except Exception as error:  # half a JSON document, say: the patch's doing or not, a control run tells
                 reason = f"{type(error).__name__}: {error}"
                 raise GradingAborted(f"{name} of swebench cannot read the log: {reason}") from error
-        return {test_id: TestStatus(status) for test_id, status in statuses.items()}
+        return {test_id: _STATUSES.get(status, TestStatus.ERROR) for test_id, status in statuses.items()}
 
     return parse
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from environments.image_archives import docker_save, layer
 from typer.testing import CliRunner
 
-from data.published import R2E_GYM, ROWS, SWE_BENCH
+from data.published import R2E_GYM, ROWS, SWE_BENCH, TASK
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
 from swe_plugin.plugins import Entry, load_plugins
@@ -36,9 +37,10 @@ def write(path, values):
 
 @pytest.fixture
 def prepare(tmp_path):
-    def run(source, *words, code=0):
+    def run(source, *words, code=0, sizes="--no-sizes"):
         out = tmp_path / "out"
-        done = CliRunner().invoke(build_app(), ["prepare", source, *map(str, words), "--out", str(out), "--json"])
+        given = ["prepare", source, *map(str, words), sizes, "--out", str(out), "--json"]
+        done = CliRunner().invoke(build_app(), given)
         assert done.exit_code == code, done.output
         return (json.loads(done.stdout), out) if code == 0 else done.stderr.replace("\n", " ")
 
@@ -94,6 +96,21 @@ def test_a_list_of_keepers_and_conditions_choose(prepare, tmp_path):
     assert ids(out / "train.parquet") == ["a__b-0"]
     counts = {reason: found["rows"] for reason, found in summary["dropped"].items()}
     assert counts == {"filtered out": 21, "not in the keep-list": 18}
+
+
+def test_the_images_that_are_needed_are_counted_with_their_size(prepare, tmp_path, monkeypatch):
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    docker_save(tmp_path / "x.tar", [layer(("a", "x" * 5000)), layer(("b", "y"))])
+    bases = [f"oci:{tmp_path}/x.tar"] * 3 + ["docker:localhost:9/a", "docker:localhost:9/b"]
+    images = [{"base": base} for base in bases] + [{"base": bases[0], "setup": ["make"]}] * 2
+    tasks = [TASK | {"instance_id": f"a-{n}", "image": image} for n, image in enumerate(images)]
+    summary, _ = prepare("tasks", write(tmp_path / "rows.jsonl", tasks), sizes="--sizes")
+    found = summary["images"]
+    assert (found["bases"], found["recipes"], found["layers"], found["layers_here"]) == (3, 1, 2, 0)
+    assert found["total_bytes"] == found["read_bytes"] > 10000
+    ((reason, count),) = found["unknown"].items()
+    assert (count, "localhost:9: " in reason) == (2, True)
 
 
 def test_limits_count_tests_and_tokens(prepare, tmp_path):

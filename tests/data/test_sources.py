@@ -13,7 +13,7 @@ from swe_plugin.data.sources.mapping import Mapped
 from swe_plugin.data.sources.reverse import reverse_patch
 from swe_plugin.errors import ConfigError
 from swe_plugin.plugins import load_plugins
-from swe_plugin.types import Task
+from swe_plugin.types import Image, Task
 
 BLANK = " \n"
 
@@ -51,6 +51,13 @@ def test_ids_keep_their_blanks_and_quotes(name):
 @pytest.mark.parametrize("write", [json.dumps, repr, list, tuple])
 def test_test_lists_are_lists_or_lists_as_text(write):
     assert read("swe-bench", FAIL_TO_PASS=write(F2P)).grading.fail_to_pass == tuple(F2P)
+
+
+def test_a_row_may_bring_a_recipe_instead_of_a_docker_image():
+    image = {"base": "host", "repository": "https://git.example/calc", "commit": "0" * 40, "setup": ["make"]}
+    assert read("swe-bench-verified", image=image).image == Image(**image)
+    assert reason("swe-bench-verified", image={"bass": "host"}) is Reason.BAD_ROW
+    assert reason("swe-bench-verified", image={"base": "host"}) is Reason.NO_IMAGE
 
 
 @pytest.mark.parametrize("value", ["['a'", "tests/test_a.py::test_b", "3", "{}", 3, [3], [""], {"a": 1}, [["a"]]])

@@ -119,6 +119,8 @@ def test_host_image_holds_tools_and_nothing_of_the_host(swe_home):
     }
     assert (root / "etc/passwd").read_text().count("\n") == 3
     assert not list(root.rglob("site-packages"))
+    libc = next(root.rglob("libc.so.6")).parent
+    assert all((libc / name).exists() for name in ("libstdc++.so.6", "libpthread.so.0")), "wheels expect them"
     for path in root.rglob("*"):
         if not path.is_symlink():
             assert not path.stat().st_mode & 0o6000, path

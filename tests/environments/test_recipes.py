@@ -98,6 +98,19 @@ async def test_set_up_runs_once_on_the_repository_and_stays(home, repository, mo
     assert built[0] == built[1] != []
 
 
+async def test_set_up_has_uv_and_the_certificates_of_this_machine_and_leaves_neither(home, tmp_path, monkeypatch):
+    pytest.importorskip("uv", reason="requirements are installed with uv")
+    (tmp_path / "ca.pem").write_text("ours")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    setup = ('uv --version > made; cat "$SSL_CERT_FILE" >> made',)
+    async with SandboxEnvironment(spec(Image(files={"c": "z"}, setup=setup))) as environment:
+        result = await environment.shell("cat made; type uv; echo $SSL_CERT_FILE; ls -d /swe-build")
+    assert result.stdout.startswith("uv ")
+    assert result.stdout.splitlines()[1].startswith("ours"), result.stdout
+    assert result.stdout.count("swe-build") == 1, "ls does not find it"
+    assert "not found" in result.stdout
+
+
 def test_commits_share_what_is_below_them(home, repository):
     top, (first, second) = repository
     one, two = (

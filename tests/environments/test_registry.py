@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from swe_plugin.environments.images import resolve
+from swe_plugin.environments.images import ImageStore, resolve
+from swe_plugin.environments.images.estimate import estimate
 from swe_plugin.environments.images.registry import Reference
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
@@ -247,3 +248,20 @@ def test_a_registry_that_is_away_is_said(tmp_path, monkeypatch):
 def test_short_names_are_completed_as_docker_does(text, parts):
     reference = Reference.parse(text)
     assert (reference.host, reference.repository, reference.version) == parts
+
+
+def test_a_size_is_looked_up_without_pulling_and_a_registry_that_is_away_is_asked_once(registry):
+    here, gone = (
+        [f"docker:{registry.address}/team/demo:{tag}" for tag in (1, 2)],
+        [f"docker:localhost:9/x:{n}" for n in range(40)],
+    )
+    found = estimate([*here, *gone], ImageStore(), squash=True)
+    assert (found.n_layers, found.n_present, found.n_unknown) == (2, 0, 0)
+    assert found.total_bytes == found.read_bytes > 0
+    assert "has no such image" in found.failed.pop(here[1])
+    assert sorted(found.failed) == sorted(gone)
+    assert len(set(found.failed.values())) <= 8, "each thread at most asks before the first answer"
+    assert ImageStore().entries() == []
+    pull(registry)
+    again = estimate(here[:1], ImageStore(), squash=True)
+    assert (again.n_present, again.read_bytes, again.total_bytes) == (2, 0, found.total_bytes)

@@ -40,11 +40,14 @@ def prepare(
     val_fraction: Annotated[float, typer.Option(min=0, max=0.99, help="Share held out, by whole repositories.")] = 0.0,
     val_repos: Annotated[list[str] | None, typer.Option(help="Globs of repositories that are held out.")] = None,
     seed: Annotated[int, typer.Option(help="Which repositories --val-fraction holds out.")] = 0,
+    sizes: Annotated[
+        bool, typer.Option(help="Look up how large the images are: asks registries for manifests.")
+    ] = True,
     data_source: Annotated[str, typer.Option(help="Name in the files; default SOURCE.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Make training files of a published dataset or of your own rows, and say what was left out and why."""
-    from swe_plugin.cli.prepare import print_summary
+    from swe_plugin.cli.prepare import image_sizes, print_summary
     from swe_plugin.config import SweConfig
     from swe_plugin.data.prepare.inputs import open_source
     from swe_plugin.data.prepare.run import prepare as run
@@ -70,7 +73,8 @@ def prepare(
         name = Path(source).stem if source.endswith((".yaml", ".yml")) else source
         folder = out or Path("data") / name
         count = token_counter(tokenizer) if tokenizer else None
-        summary = run(found, read, selection, folder, data_source=data_source or name, count=count)
+        measure = image_sizes if sizes else None
+        summary = run(found, read, selection, folder, data_source=data_source or name, count=count, measure=measure)
     except (ConfigError, PluginError) as error:
         fail(error)
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,22 @@ from swe_plugin.data.sources import Dropped, Reason, Source
 from swe_plugin.data.training_file import TrainingFile
 from swe_plugin.errors import ConfigError
 
-__all__ = ["prepare", "token_counter"]
+__all__ = ["Measure", "prepare", "token_counter"]
 
 TokenCounter = Callable[[str], int]
+Measure = Callable[[Iterable[str]], Mapping[str, Any]]
+"""Bases of images -> what is known of their sizes, for ``summary.json``."""
 
 
 def prepare(
-    source: Source, rows: Rows, selection: Selection, out: Path, *, data_source: str, count: TokenCounter | None = None
+    source: Source,
+    rows: Rows,
+    selection: Selection,
+    out: Path,
+    *,
+    data_source: str,
+    count: TokenCounter | None = None,
+    measure: Measure | None = None,
 ) -> Summary:
     """Write ``train.parquet``, ``val.parquet`` (if something is held out), ``images.txt`` and ``summary.json``.
 
@@ -32,6 +41,7 @@ def prepare(
         out: directory, made if it is not there; files of these names are replaced.
         data_source: name of the data set in the files.
         count: tokens of a problem statement.
+        measure: sizes of images.
 
     Raises:
         ConfigError: while reading the rows.
@@ -52,10 +62,13 @@ def prepare(
                 summary.kept[split] = len(indices)
         for item in map(spool.tasks.__getitem__, order):
             summary.repos[item.repo] += 1
-            summary.images[item.image] += 1
+            summary.bases[item.base] += 1
+            summary.recipes.update({item.recipe} - {""})
             if count is not None:
                 summary.tokens.append(item.tokens)
-    (out / "images.txt").write_text("".join(f"{image}\n" for image in sorted(summary.images)), encoding="utf-8")
+    if measure is not None:
+        summary.sizes = measure(summary.bases)
+    (out / "images.txt").write_text("".join(f"{base}\n" for base in sorted(summary.bases)), encoding="utf-8")
     (out / "summary.json").write_text(json.dumps(summary.to_json(), indent=1, ensure_ascii=False), encoding="utf-8")
     return summary
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from swe_plugin.types import Task
+from swe_plugin.types import Image, Task
 
 __all__ = ["Spool", "Spooled"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What is remembered of a task: where it lies, and what the summary needs. `tokens` are of its statement."""
+    """What is remembered of a task: where it lies, and what the summary needs.
+
+    Attributes:
+        offset: in the file.
+        repo: of the task.
+        base: of its image.
+        recipe: digest of what is made on that base; empty where nothing is.
+        tokens: of its statement.
+    """
 
     offset: int
     repo: str
-    image: str
+    base: str
+    recipe: str
     tokens: int
 
 
@@ -36,7 +46,7 @@ class Spool:
             UnicodeEncodeError: a text of it is no UTF-8.
         """
         line = task.to_json().encode() + b"\n"
-        self.tasks.append(Spooled(self._file.tell(), task.repo, task.image.base, tokens))
+        self.tasks.append(Spooled(self._file.tell(), task.repo, task.image.base, _recipe(task.image), tokens))
         self._file.write(line)
 
     def read(self, item: Spooled) -> Task:
@@ -51,3 +61,8 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def _recipe(image: Image) -> str:
+    made = image.files or image.repository or image.requirements or image.setup
+    return hashlib.sha256(repr(image).encode()).hexdigest()[:16] if made else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,9 @@ class Summary:
         dropped: rows left out, by reason; the sum of both is `read`.
         examples: by reason, the first rows and what was wrong with each.
         tokens: of each kept problem statement; empty without a tokenizer.
-        images: kept tasks by image.
+        bases: kept tasks by the base of their image.
+        recipes: digests of the images that are made on them.
+        sizes: of the bases, see `run.Measure`; empty: not looked up.
         repos: kept tasks by repository.
     """
 
@@ -34,7 +36,9 @@ class Summary:
     dropped: Counter[Reason] = field(default_factory=Counter)
     examples: dict[Reason, list[str]] = field(default_factory=dict)
     tokens: list[int] = field(default_factory=list)
-    images: Counter[str] = field(default_factory=Counter)
+    bases: Counter[str] = field(default_factory=Counter)
+    recipes: set[str] = field(default_factory=set)
+    sizes: Mapping[str, Any] = field(default_factory=dict)
     repos: Counter[str] = field(default_factory=Counter)
 
     def drop(self, where: str, dropped: Dropped) -> None:
@@ -54,7 +58,7 @@ class Summary:
                 for reason, rows in self.dropped.most_common()
             },
             "statement_tokens": _spread(self.tokens),
-            "images": len(self.images),
+            "images": {"bases": len(self.bases), "recipes": len(self.recipes), **self.sizes},
             "repositories": dict(self.repos.most_common()),
         }
 

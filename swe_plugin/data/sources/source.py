@@ -50,7 +50,7 @@ class Source(abc.ABC):
             (self.needs_base and not task.base_commit and not task.image.files, Reason.NO_BASE),
             (not (grading.fail_to_pass or grading.pass_to_pass), Reason.NO_TESTS),
             (self.needs_fail_to_pass and not grading.fail_to_pass, Reason.NO_TESTS),
-            (not (task.image.files or task.image.base.partition(":")[2]), Reason.NO_IMAGE),
+            (not (task.image.files or task.image.repository or task.image.base.partition(":")[2]), Reason.NO_IMAGE),
             (not grading.command, Reason.NO_COMMAND),
         ):
             if missing:

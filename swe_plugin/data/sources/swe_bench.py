@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from swe_plugin.data.sources.dropped import Dropped, Reason
 from swe_plugin.data.sources.pytest_command import pytest_command, test_files
 from swe_plugin.data.sources.row import Row
 from swe_plugin.data.sources.source import Source
+from swe_plugin.data.sources.tasks import Tasks
 from swe_plugin.types import GradingSpec, Image, Task
 
 __all__ = ["SweBench", "SweBenchLite", "SweBenchMultilingual", "SweBenchVerified"]
@@ -25,12 +27,15 @@ class SweBench(Source):
     hub: ClassVar[str] = "SWE-bench/SWE-bench"
 
     def task(self, row: Row) -> Task:
-        """See `Source.task`; images follow the published rule, lower case with ``__`` as ``_1776_``."""
+        """See `Source.task`; images follow the published rule, lower case with ``__`` as ``_1776_``.
+
+        A column ``image`` that is an object is an `Image`: a recipe, say, where there is no registry.
+        """
         return Task(
             instance_id=row.text("instance_id"),
             problem_statement=row.text("problem_statement"),
             repo=row.text("repo"),
-            image=Image(base=f"docker:{self.image(row)}"),
+            image=_recipe(row) or Image(base=f"docker:{self.image(row)}"),
             grading=self.grading(row),
             base_commit=row.text("base_commit"),
             gold_patch=row.text("patch"),
@@ -75,6 +80,13 @@ class SweBench(Source):
             pass_to_pass=p2p,
             timeout_s=_TIMEOUT_S,
         )
+
+
+def _recipe(row: Row) -> Image | None:
+    given = row.values.get("image")
+    if not isinstance(given, Mapping):
+        return None
+    return Tasks().task(Row({"instance_id": "-", "problem_statement": "-", "image": given})).image
 
 
 def _with_exit_code(script: str) -> str:

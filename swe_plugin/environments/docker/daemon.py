@@ -23,7 +23,7 @@ from swe_plugin.environments.docker.reaper import remove_container, remove_conta
 from swe_plugin.environments.leases import ResourceLease, reap
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["Daemon", "boundary", "close_daemons", "current_daemon", "look_at_daemon"]
+__all__ = ["Daemon", "boundary", "close_daemons", "current_daemon", "local_sizes", "look_at_daemon"]
 
 _MAKERS = 8
 """Containers being made at once; what is above waits here instead of in the daemon."""
@@ -156,6 +156,22 @@ def look_at_daemon(host: str) -> str:
     finally:
         api.close()
     return f"Docker {version} at {host}, storage driver {driver}"
+
+
+def local_sizes(host: str) -> dict[str, int]:
+    """Unpacked bytes of the images that a daemon has, by each of their references. Blocking; leaves nothing.
+
+    Raises:
+        EnvironmentStartError: it does not answer.
+    """
+    api, _, _ = _connect(host)
+    try:
+        with boundary(host):
+            found = api.images()
+    finally:
+        api.close()
+    names = ("RepoTags", "RepoDigests")
+    return {name: item["Size"] for item in found for key in names for name in item.get(key) or ()}
 
 
 _lock = threading.Lock()

@@ -21,7 +21,7 @@ from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["build_host_image", "check_host_tools", "host_image_key"]
 
-_RECIPE = "host-1"
+_RECIPE = "host-2"
 """Part of the key: raise it when this module builds something else from the same machine."""
 
 _REQUIRED = ("bash", "sh", "cat", "env", "git", "grep", "ls", "mkdir", "mv", "rm", "sed", "sleep")
@@ -39,6 +39,8 @@ _GIT_HELPERS = ("git-sh-setup", "git-sh-i18n", "git-sh-i18n--envsubst", "git-sub
 _GIT_LINKS = ("git", "git-upload-pack", "git-receive-pack", "git-upload-archive")
 _LIBRARY_EXTRAS = ("libnss_files.so.2", "libgcc_s.so.1")
 """Opened at run time, so that no binary lists them: name lookups before glibc 2.34, thread cancellation."""
+_OF_WHEELS = ("libstdc++.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libm.so.6")
+"""What every wheel for manylinux may take for granted (PEP 599), as far as this machine has it."""
 _STDLIB_DROP = ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip")
 _MERGED = {"bin": "usr/bin", "sbin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}
 
@@ -220,7 +222,7 @@ def _libraries(root: Path, binaries: list[Path]) -> None:
     if libc is None:
         return  # everything is static
     default = _inside(root, libc.parent)
-    for name in _LIBRARY_EXTRAS:
+    for name in (*_LIBRARY_EXTRAS, *_OF_WHEELS):
         if (libc.parent / name).exists():
             libraries.setdefault(name, libc.parent / name)
     copied: dict[Path, Path] = {}

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images.elf import needed_libraries
 from swe_plugin.environments.images.overlay import is_opaque, make_opaque
 from swe_plugin.environments.images.repository import give
@@ -84,16 +85,17 @@ def install_requirements(
     Raises:
         EnvironmentStartError: no uv here, or what `run` raises.
     """
-    words = [*_bring_uv(scratch / "tools"), "pip", "install", "--break-system-packages"]
+    if not (uv := _find_uv()):
+        raise EnvironmentStartError(
+            "requirements are installed with uv, which is not here: pip install swe-plugin[images]"
+        )
+    variables = _bring_tools(scratch / "tools", env, uv)
     (scratch / "tools" / _TOOLS / "requirements.txt").write_text("\n".join([*requirements, ""]))
+    words = ["uv", "pip", "install", "--break-system-packages"]
     words += ["--exclude-newer", f"{as_of}T23:59:59Z"] if as_of else []
     script = shlex.join([*words, "-r", f"/{_TOOLS}/requirements.txt"])
     script += f' --python "$(command -v {shlex.quote(python)})"'  # by name, uv would look for a virtual environment
-    passed = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("UV_")}
-    if certificates := os.environ.get("SSL_CERT_FILE"):  # of a company's proxy, for example: the image lacks them
-        shutil.copy(certificates, scratch / "tools" / _TOOLS / "certificates.pem")
-        passed["SSL_CERT_FILE"] = f"/{_TOOLS}/certificates.pem"
-    run([scratch / "tools", *layers], upper, _work(scratch), script, workdir="/", env={**env, **passed, **_ENV})
+    run([scratch / "tools", *layers], upper, _work(scratch), script, workdir="/", env=variables)
     _restore(upper)
 
 
@@ -119,11 +121,28 @@ def run_setup(
     Raises:
         EnvironmentStartError: what `run` raises.
     """
-    run(layers, upper, _work(scratch), "\n".join(commands), workdir=workdir, env={**env, **_ENV})
+    variables = _bring_tools(scratch / "tools", env, _find_uv())
+    run([scratch / "tools", *layers], upper, _work(scratch), "\n".join(commands), workdir=workdir, env=variables)
     _restore(upper)
     top = MergedView([upper]).lookup(workdir)
     if top is not None and top.is_dir() and not top.is_symlink():
         give(top, owner)
+
+
+def _bring_tools(tools: Path, env: Mapping[str, str], uv: str) -> dict[str, str]:
+    """Fill a layer with uv, if there is one, and the certificates of this machine: what reaches the network.
+
+    Returns `env` with the variables that belong to it.
+    """
+    passed = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("UV_")}
+    (tools / _TOOLS / "bin").mkdir(parents=True)
+    if certificates := os.environ.get("SSL_CERT_FILE"):  # of a company's proxy, for example: the image lacks them
+        shutil.copy(certificates, tools / _TOOLS / "certificates.pem")
+        passed["SSL_CERT_FILE"] = f"/{_TOOLS}/certificates.pem"
+    if uv:
+        _bring_uv(tools, Path(uv))
+    path = f"{env.get('PATH', AGENT_ENV['PATH'])}:/{_TOOLS}/bin"
+    return {**env, **passed, **_ENV, "PATH": path}
 
 
 def _work(scratch: Path) -> Path:
@@ -141,27 +160,24 @@ def _restore(upper: Path) -> None:
             make_opaque(Path(directory))
 
 
-def _bring_uv(root: Path) -> list[str]:
-    """Copy uv with its libraries, which the image may not have; returns the words that run it there."""
-    uv = Path(_find_uv())
-    (root / _TOOLS / "lib").mkdir(parents=True)
+def _bring_uv(root: Path, uv: Path) -> None:
+    """Copy uv with its libraries, which the image may not have, and a script that runs it there."""
+    (root / _TOOLS / "lib").mkdir()
     shutil.copy(uv, root / _TOOLS / "uv")
     libraries = needed_libraries([uv])
     for name, path in libraries.items():
         shutil.copy(path, root / _TOOLS / "lib" / name)
     loader = [f"/{_TOOLS}/lib/{name}" for name in libraries if name.startswith("ld-")]
-    return [*loader, *(["--library-path", f"/{_TOOLS}/lib"] if loader else []), f"/{_TOOLS}/uv"]
+    words = [*loader, *(["--library-path", f"/{_TOOLS}/lib"] if loader else []), f"/{_TOOLS}/uv"]
+    script = root / _TOOLS / "bin" / "uv"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    script.chmod(0o755)
 
 
 def _find_uv() -> str:
+    """Path of uv on this machine; empty: there is none."""
     try:
         from uv import find_uv_bin
     except ImportError:
-        found = shutil.which("uv")
-    else:
-        found = find_uv_bin()
-    if not found:
-        raise EnvironmentStartError(
-            "requirements are installed with uv, which is not here: pip install swe-plugin[images]"
-        )
-    return found
+        return shutil.which("uv") or ""
+    return str(find_uv_bin())

@@ -31,7 +31,7 @@ from swe_plugin.environments.images.download import Download
 from swe_plugin.environments.images.manifest import MAX_JSON, Contents, LayerSource, read_manifest
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["Reference", "open_registry"]
+__all__ = ["LOOK", "Reference", "open_registry"]
 
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
@@ -40,7 +40,9 @@ _ACCEPT = (
     "application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json"
 )
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_TIMEOUT_S, _PAUSE_S, _ATTEMPTS = 60.0, 2.0, 4
+_TIMEOUT_S, _PAUSE_S = 60.0, 2.0
+LOOK, _LOOK_TIMEOUT_S = 2, 10.0
+"""Attempts of one who only wants to know a size: the first may be answered by a request to log in."""
 _BUFFER = 1 << 20
 _LOCAL = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 
@@ -72,18 +74,19 @@ class Reference:
         return cls(host, name, digest or tag or "latest")
 
 
-def open_registry(text: str, known: Path) -> tuple[Blobs, Contents]:
+def open_registry(text: str, known: Path, *, attempts: int) -> tuple[Blobs, Contents]:
     """Where the pieces of an image are, and what it consists of. Blocking; unpacks nothing.
 
     Args:
         text: the reference.
         known: directory that remembers what references led to: a tag means the same until it is deleted there, and
             an image that is in the store needs no network.
+        attempts: for each request; 0: no network; up to `LOOK`: each waits a few seconds only.
 
     Raises:
         EnvironmentStartError: the registry does not have it, does not let us in, or cannot be reached.
     """
-    registry = _Registry(Reference.parse(text))
+    registry = _Registry(Reference.parse(text), attempts)
     note = known / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
     if note.is_file():
         raw = json.loads(note.read_text())
@@ -103,8 +106,9 @@ def open_registry(text: str, known: Path) -> tuple[Blobs, Contents]:
 class _Registry:
     """The pieces of one repository, as `Blobs`."""
 
-    def __init__(self, reference: Reference) -> None:
-        self.reference = reference
+    def __init__(self, reference: Reference, attempts: int) -> None:
+        self.reference, self._attempts = reference, attempts
+        self._timeout_s = _TIMEOUT_S if attempts > LOOK else _LOOK_TIMEOUT_S
         host = _HUB_API if reference.host == _HUB else reference.host
         scheme = "http" if _LOCAL.fullmatch(host) else "https"
         self._url = f"{scheme}://{host}/v2/{reference.repository}/"
@@ -137,7 +141,8 @@ class _Registry:
             yield response
 
     def _get(self, path: str, start: int = 0) -> http.client.HTTPResponse:
-        for attempt in range(_ATTEMPTS):
+        reason = "is not asked"
+        for attempt in range(self._attempts):
             try:
                 return self._open(path, start)
             except urllib.error.HTTPError as error:
@@ -150,7 +155,7 @@ class _Registry:
                 reason = f"{error.code} {error.reason}"
             except OSError as error:
                 reason = str(getattr(error, "reason", error))
-            time.sleep(attempt * _PAUSE_S)
+            time.sleep(attempt * _PAUSE_S if attempt + 1 < self._attempts else 0)
         raise self._error(reason)
 
     def _open(self, path: str, start: int) -> http.client.HTTPResponse:
@@ -159,7 +164,7 @@ class _Registry:
             request.add_header("Range", f"bytes={start}-")
         if self._authorization:  # not passed on to where the registry redirects
             request.add_unredirected_header("Authorization", self._authorization)
-        return cast("http.client.HTTPResponse", urllib.request.urlopen(request, timeout=_TIMEOUT_S))  # noqa: S310
+        return cast("http.client.HTTPResponse", urllib.request.urlopen(request, timeout=self._timeout_s))  # noqa: S310
 
     def _log_in(self, challenge: str) -> str:
         host = self.reference.host
@@ -175,7 +180,7 @@ class _Registry:
         if basic:
             request.add_unredirected_header("Authorization", basic)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             raise self._refused(error) from None

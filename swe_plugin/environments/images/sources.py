@@ -57,7 +57,7 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def open_source(base: str, known: Path, *, squash: bool, on_read: OnRead | None = None) -> Source:
+def open_source(base: str, known: Path, *, squash: bool, on_read: OnRead | None = None, attempts: int = 4) -> Source:
     """Look at a base; nothing is unpacked yet. Blocking.
 
     Args:
@@ -65,6 +65,7 @@ def open_source(base: str, known: Path, *, squash: bool, on_read: OnRead | None 
         known: directory that remembers what Docker references led to.
         squash: see `unpack.unpack_layer`.
         on_read: hears of the bytes that building its layers reads, as they are kept (compressed).
+        attempts: of each request to a registry, see `registry.open_registry`.
 
     Raises:
         EnvironmentStartError: there is no such image, or it is damaged; says which and why.
@@ -81,7 +82,7 @@ def open_source(base: str, known: Path, *, squash: bool, on_read: OnRead | None 
         if kind == "docker" and rest:
             from swe_plugin.environments.images.registry import open_registry
 
-            return layered(base, *open_registry(rest, known), squash, on_read)
+            return layered(base, *open_registry(rest, known, attempts=attempts), squash, on_read)
     raise _unknown(base)
 
 

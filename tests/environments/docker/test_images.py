@@ -4,6 +4,7 @@ import pytest
 
 from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
 from swe_plugin.environments.docker import DockerEnvironment
+from swe_plugin.environments.docker.daemon import local_sizes
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.types import Image
 
@@ -54,3 +55,7 @@ async def test_an_archive_is_an_image_too(client, tagged, tmp_path):
     async with DockerEnvironment(spec(Image(f"oci:{tmp_path}/saved.tar", FILES))) as environment:
         seen = (await environment.exec(["bash", "-c", "id -u; echo $TOOL; cat calc.py; git status -s"])).stdout
     assert seen == f"1000\nyes\n{FILES['calc.py']}"
+
+
+async def test_sizes_of_what_the_daemon_has_are_known_by_reference(tagged, dockerd):
+    assert local_sizes(dockerd.host)[tagged.removeprefix("docker:")] > 1_000_000

@@ -97,3 +97,9 @@ swebench_parser("parse_log_tap", Task("a", ""))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_word_that_only_begins_like_a_status_is_no_pass():
+    log = ">>>>> Start Test Output\nERROR: usage\nPASSED a.py::b\nERROR: a.py::c failed\n>>>>> End Test Output\n"
+    assert ours("parse_log_pytest", log) == {"usage": "ERROR", "a.py::b": "PASSED", "a.py::c": "ERROR"}
+    assert theirs("parse_log_pytest", log)["a.py::c"] == "ERROR:"

@@ -3,9 +3,9 @@
 Memory of `swe-plugin prepare` over 1,000 and 10,000 generated rows of SWE-bench's schema.
 
 With `ROWS=<file> CLONES=<directory>` also real rows, graded here without Docker: SWE-bench's columns and one more,
-`local`. In it, ``{"install": {"date": "2022-01-01", "pip": ["-e .", "@wheel"]}}`` are arguments of `uv pip install` in their order,
-with versions of that day unless they begin with ``@``; `<directory>/<owner>/<name>` is a clone of each repository.
-Each row gets a recipe in place of its Docker image and a script as swebench writes them, and goes through `prepare
+`local`. In it, ``{"install": {"date": "2022-01-01", "pip": ["-e .", "@wheel"]}}`` are arguments of `uv pip install` in
+their order, with versions of that day unless they begin with ``@``. `<directory>/<owner>/<name>` are clones. Each row
+gets a recipe in place of its Docker image and a script as swebench writes them, and goes through `prepare
 swe-bench-verified`, then `validate`. Writes its sections of docs/benchmarks.md.
 """
 

@@ -72,7 +72,7 @@ test-unit: $(DEV) ## the unit suite alone
 test-templates: $(DEV) ## real chat templates (fetched once, 77 MB); UPDATE=1 rewrites docs/families.md
 	@mkdir -p $(RESULTS)
 	$(BIN)/python .ci/chat_templates.py .cache/chat_templates
-	UPDATE=$(UPDATE) $(BIN)/python -m pytest -m templates tests/tokens --junitxml=$(RESULTS)/templates.xml
+	UPDATE=$(UPDATE) $(BIN)/python -m pytest -m templates tests/tokens tests/gateway --junitxml=$(RESULTS)/templates.xml
 
 test-docker: $(DEV) ## the docker backend on a daemon of their own; needs dockerd (Debian: docker.io) and root
 	@mkdir -p $(RESULTS)

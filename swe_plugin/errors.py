@@ -24,6 +24,7 @@ __all__ = [
     "PolicyError",
     "PromptTooLong",
     "RolloutCancelled",
+    "ScaffoldError",
     "SwePluginError",
     "TokenStreamError",
     "TooManyFailures",
@@ -93,6 +94,10 @@ class RolloutCancelled(InfrastructureError):
 
 class TooManyFailures(InfrastructureError):
     """The circuit breaker opened: the run stops and says why instead of eating the dataset."""
+
+
+class ScaffoldError(SwePluginError, RuntimeError):
+    """An agent does not work as configured (it is not installed, never asks the policy): a bug, never a reward."""
 
 
 class ContextOverflow(SwePluginError):

@@ -221,6 +221,7 @@ class Reply:
         message: the assistant message, to be appended to the history as it is.
         truncated: cut by a length limit, whatever the server called it; its action must not be run.
         n_tokens: sampled tokens (0 for policies without tokens).
+        n_prompt: tokens of the context that they were sampled in.
         problems: why tool calls in it could not be read, one sentence each; the message then has none of its calls.
     """
 
@@ -228,6 +229,7 @@ class Reply:
     truncated: bool = False
     n_tokens: int = 0
     problems: Sequence[str] = ()
+    n_prompt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +372,7 @@ class RolloutResult:
         flags: integrity signals of patch and grade, also where there is no grade, e.g. ``grader_timeout``.
         usage: what the policy reports to have used, failed attempts included, e.g. ``prompt_tokens``, ``cost_usd``.
         request_id: by which the journal knows the calls behind `segments`; empty for policies without a journal.
+        notes: what an agent that calls the gateway did wrong there, one line each (docs/gateway.md).
     """
 
     task: Task
@@ -390,3 +393,4 @@ class RolloutResult:
     usage: dict[str, float] = field(default_factory=dict)
     request_id: str = ""
     rewards: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)

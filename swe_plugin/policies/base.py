@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from swe_plugin.types import Message, Reply, Segment
 
-__all__ = ["Policy"]
+__all__ = ["Branching", "Policy"]
 
 
 @runtime_checkable
@@ -34,4 +34,13 @@ class Policy(Protocol):
             ContextOverflow: no room is left for an answer.
             PolicyError: the server failed after bounded retries.
         """
+        ...
+
+
+@runtime_checkable
+class Branching(Policy, Protocol):
+    """A policy that records tokens, and can hold several conversations of one rollout at the same time."""
+
+    def branch(self) -> Policy:
+        """A policy for a conversation beside the others, whose segments are among those of this one."""
         ...

@@ -102,7 +102,8 @@ class LitellmPolicy:
         self._count(response)
         choice = response.choices[0]
         message = Message("assistant", choice.message.content or "", tuple(map(_call, choice.message.tool_calls or ())))
-        return Reply(message, choice.finish_reason == "length", int(_tokens(response, "completion_tokens")))
+        n_tokens, n_prompt = (int(_tokens(response, f"{name}_tokens")) for name in ("completion", "prompt"))
+        return Reply(message, choice.finish_reason == "length", n_tokens, n_prompt=n_prompt)
 
     def _credentials(self, model: str) -> dict[str, str]:
         """What is missing is said before an environment starts.

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, count
@@ -114,6 +115,13 @@ class TokenPolicy:
         """Token streams recorded so far."""
         return self.recorder.segments
 
+    def branch(self) -> TokenPolicy:
+        """A policy for another conversation of the same rollout, at the same time: see `policies.base.Branching`."""
+        beside = copy(self)
+        beside.recorder = TokenRecorder(self.recorder)
+        beside._seen, beside._tools, beside._last_ids = [], (), ()
+        return beside
+
     async def respond(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """Answer the conversation; see `Policy.respond`.
 
@@ -131,7 +139,7 @@ class TokenPolicy:
         if len(completion.token_ids) > max_tokens:
             raise TokenStreamError(f"asked for {max_tokens} ids, got {len(completion.token_ids)}")
         self._commit(plan, completion)
-        reply = self._reply(completion, tools)
+        reply = replace(self._reply(completion, tools), n_prompt=len(context))
         self._seen, self._tools = [*history, reply.message], tools
         return reply
 
@@ -165,7 +173,7 @@ class TokenPolicy:
             context = self.recorder.ids[:]
             for piece in plan.pieces:
                 context.extend(piece.ids)
-            prompt_length = self.recorder.segments[-1].prompt_length
+            prompt_length = self.recorder.prompt_length
         if (room := self._limits.room(prompt_length, len(context))) < 1:
             if not self.recorder.segments:
                 raise PromptTooLong(

@@ -170,6 +170,7 @@ class RolloutWorker:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.scaffold.close()
         await self.pool.close()
 
     async def _set_up(self, task: Task, environment: Environment) -> Baseline | None:
@@ -267,7 +268,7 @@ class _Attempt:
             self._add("generate", self._episode.generate_s)
             self._add("exec", self._episode.exec_s)
         result.messages, result.turns = self._episode.messages, self._episode.turns
-        result.n_format_errors = self._episode.n_format_errors
+        result.n_format_errors, result.notes = self._episode.n_format_errors, self._episode.notes
         if self._policy is not None:
             result.segments = list(self._policy.segments)
             result.usage = dict(getattr(self._policy, "usage", {}))

@@ -24,6 +24,7 @@ class Episode:
     turns: list[Turn] = field(default_factory=list)
     n_format_errors: int = 0
     phases: list[Phase] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -62,3 +63,7 @@ class Scaffold(abc.ABC):
         Raises:
             EnvironmentUnavailable, PolicyError: infrastructure failed; passed through, never swallowed.
         """
+
+    async def close(self) -> None:
+        """Let go of what was opened for all rollouts; called when the worker closes."""
+        return

@@ -40,12 +40,17 @@ class TokenRecorder:
 
     A completion that spans a weight sync is recorded with its per-token versions where the engine gives
     them (``extra["versions"]``), else with the *oldest* version: staleness is then never understated.
+
+    Args:
+        beside: a recorder of the same rollout: segments, events and turns are common, the open segment is not.
     """
 
-    def __init__(self) -> None:
-        self.segments: list[Segment] = []
-        self.events: list[RecorderEvent] = []
-        self._turn = 0
+    def __init__(self, beside: TokenRecorder | None = None) -> None:
+        self.segments: list[Segment] = beside.segments if beside else []
+        self.events: list[RecorderEvent] = beside.events if beside else []
+        self._turns: list[TokenRecorder] = beside._turns if beside else []
+        """Who recorded each turn."""
+        self._open: Segment | None = None
         self._undoable = False
 
     @property
@@ -56,7 +61,12 @@ class TokenRecorder:
     @property
     def turn(self) -> int:
         """Index of the next assistant turn, counted over the whole rollout."""
-        return self._turn
+        return len(self._turns)
+
+    @property
+    def prompt_length(self) -> int:
+        """Ids of the opening prompt of the open segment."""
+        return self._current().prompt_length
 
     @property
     def response_length(self) -> int:
@@ -66,7 +76,7 @@ class TokenRecorder:
 
     def note(self, kind: str, detail: str = "") -> None:
         """Record an event of the coming turn."""
-        self.events.append(RecorderEvent(kind, self._turn, detail))
+        self.events.append(RecorderEvent(kind, self.turn, detail))
 
     def open(self, prompt_ids: Sequence[int]) -> None:
         """Start a new segment with a whole prompt.
@@ -78,7 +88,8 @@ class TokenRecorder:
             raise TokenStreamError("a segment cannot start without a prompt")
         if self.segments:
             self.note("segment", f"segment {len(self.segments)} opened: the history does not extend the last one")
-        self.segments.append(Segment(prompt_length=len(prompt_ids)))
+        self._open = Segment(prompt_length=len(prompt_ids))
+        self.segments.append(self._open)
         self._context(prompt_ids, "prompt")
 
     def extend(self, pieces: Sequence[Piece]) -> None:
@@ -109,11 +120,11 @@ class TokenRecorder:
         else:
             self.note("empty")
         self._undoable = True
-        self._turn += 1
+        self._turns.append(self)
 
     def retract(self) -> None:
         """Take back the last answer, because it is being asked for again: only the answer that the rollout
-        went on with is trained.
+        went on with is trained. Its turn is free again, unless a recorder beside this one had one since.
 
         Raises:
             TokenStreamError: the last thing recorded is not an answer.
@@ -121,9 +132,11 @@ class TokenRecorder:
         if not self._undoable:
             raise TokenStreamError("the stream does not end with an answer")
         segment = self._current()
-        self._turn -= 1
+        turn = max(turn for turn, recorder in enumerate(self._turns) if recorder is self)
+        if turn == self.turn - 1:
+            del self._turns[-1]
         self._undoable = False
-        if segment.spans[-1].kind == "sampled" and segment.spans[-1].turn == self._turn:
+        if segment.spans[-1].kind == "sampled" and segment.spans[-1].turn == turn:
             start = segment.spans.pop().start
             del segment.ids[start:], segment.mask[start:], segment.log_probs[start:], segment.weight_versions[start:]
             if segment.routed_experts is not None:
@@ -131,9 +144,9 @@ class TokenRecorder:
         self.note("superseded")
 
     def _current(self) -> Segment:
-        if not self.segments:
+        if self._open is None:
             raise TokenStreamError("no segment is open")
-        return self.segments[-1]
+        return self._open
 
     def _context(self, ids: Sequence[int], kind: str) -> None:
         self._undoable = False
@@ -151,7 +164,7 @@ class TokenRecorder:
         segment.mask += array("b", [int(kind == "sampled")]) * count
         segment.log_probs += new[1]
         segment.weight_versions += new[2]
-        segment.spans.append(Span(start, start + count, kind, self._turn))
+        segment.spans.append(Span(start, start + count, kind, self.turn))
 
     @staticmethod
     def _versions(completion: Completion) -> Sequence[int]:

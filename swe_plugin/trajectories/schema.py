@@ -90,6 +90,7 @@ def from_json(
             usage=data.get("usage", {}),
             request_id=data.get("request_id", ""),
             rewards=data.get("rewards", {}),
+            notes=data.get("notes", []),
         )
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error

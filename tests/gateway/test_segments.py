@@ -152,5 +152,5 @@ def test_branches_share_segments_and_turns_but_not_the_open_one():
     assert isinstance(branch, TokenPolicy)
     policy.recorder.open([1])
     branch.recorder.open([2])
-    assert [segment.ids for segment in policy.segments] == [[1], [2]]
-    assert (policy.recorder.ids, branch.recorder.ids) == ([1], [2])
+    assert [list(segment.ids) for segment in policy.segments] == [[1], [2]]
+    assert (list(policy.recorder.ids), list(branch.recorder.ids)) == ([1], [2])

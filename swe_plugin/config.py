@@ -32,6 +32,8 @@ __all__ = [
     "load_config",
 ]
 
+_MOST_RESERVED = 0.4
+
 
 @dataclass
 class EnvironmentConfig:
@@ -63,14 +65,19 @@ class EnvironmentConfig:
 
 @dataclass
 class SlotsConfig:
-    """Capacities of one node. Gradings have their own slots, so that they cannot be starved."""
+    """Capacities of one node, shared by all processes of a run there (docs/pool.md)."""
 
     start: int = 4
     """Environments starting at once."""
     running: int = 256
     """Agent environments alive at once."""
     grading: int = 4
-    """Gradings at once."""
+    """Gradings at once; they have their own slots, so that they cannot be starved."""
+    io: int = 2
+    """Images unpacked, built or imported at once, over all runs."""
+    reserved: float = 0.0625
+    """Part of each capacity from 4 on, at least one slot, that only training may use, and again for evaluation; what is
+    started ahead of time uses neither. 0: whoever comes first has all."""
 
 
 @dataclass
@@ -311,9 +318,13 @@ def _check_limits(config: SweConfig) -> None:
         "swe.slots.start": config.slots.start,
         "swe.slots.running": config.slots.running,
         "swe.slots.grading": config.slots.grading,
+        "swe.slots.io": config.slots.io,
     }.items():
         if value < 1:
             raise ConfigError(key, value, "must be at least 1")
+    if not 0 <= config.slots.reserved <= _MOST_RESERVED:
+        fix = f"must be from 0 to {_MOST_RESERVED}: it is kept twice, and the rest is for everybody"
+        raise ConfigError("swe.slots.reserved", config.slots.reserved, fix)
     for key, value in {
         "swe.scaffold.keep_observations": scaffold.keep_observations,
         "swe.scaffold.summarize_after": scaffold.summarize_after,

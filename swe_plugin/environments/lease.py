@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swe_plugin.environments.base import Environment
+from swe_plugin.environments.slot_file import Slot
 
 __all__ = ["Lease"]
 
@@ -15,6 +16,7 @@ class Lease:
 
     Attributes:
         environment: ready to use.
+        slot: of the capacity it counts against.
         wait_s: seconds waited for a slot.
         start_s: seconds waited for its start.
         hidden_s: seconds of its start that were over before anybody asked for it.
@@ -22,6 +24,7 @@ class Lease:
     """
 
     environment: Environment
+    slot: Slot
     wait_s: float
     start_s: float
     hidden_s: float = 0.0

@@ -1,7 +1,8 @@
 """Leases: what a process holds on this node is on disk before it exists, so that nothing outlives its owner.
 
 A lease is a JSON file under ``<home>/leases/<host name>/`` that its owner keeps locked with ``flock``. The
-kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists.
+kernel drops the lock when the owner dies, however it dies; `reap` then removes what the file lists. The lock
+belongs to the open file: an owner can send its descriptor to another process, which then owns the lease too.
 Processes are found by the lease id, a word of their command line, or by what they use: a listed directory that
 they work in or have a file of open. Mounts need no record: they live in mount namespaces only, and end with
 their processes.
@@ -22,10 +23,11 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from swe_plugin.environments.home import home
 from swe_plugin.environments.removal import remove_tree
+from swe_plugin.environments.slot_file import remove_unused_pools
 
 __all__ = ["ReapReport", "ResourceLease", "lease_directory", "reap"]
 
@@ -77,7 +79,7 @@ class ResourceLease:
         record = {
             "id": self.id,
             "kind": kind,
-            "owner_pid": os.getpid(),
+            "made_by_pid": os.getpid(),
             "cgroups": [str(path) for path in self.cgroups],
             "directories": [str(path) for path in self.directories],
             "daemons": list(daemons),
@@ -87,11 +89,43 @@ class ResourceLease:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         os.write(self._fd, json.dumps(record).encode())
         draft.rename(self.path)
+        self._shared = False
         _held.add(self)
 
+    @classmethod
+    def joined(cls, name: str, fd: int) -> Self:
+        """A lease of another process that this one owns as well, from now on.
+
+        Args:
+            name: its id.
+            fd: of its locked file, sent by an owner; the lock falls with the last owner.
+        """
+        lease = cls.__new__(cls)
+        lease.id, lease.path = name, lease_directory() / f"{name}.json"
+        lease.cgroups, lease.directories = [], []
+        lease._fd, lease._shared = fd, True
+        _held.add(lease)
+        return lease
+
+    def share(self) -> int:
+        """A descriptor for another owner."""
+        self._shared = True
+        return os.dup(self._fd)
+
+    @property
+    def is_shared(self) -> bool:
+        """Another process owns it, or did."""
+        return self._shared
+
     def release(self) -> None:
-        """Forget the lease; what it listed must be gone. Idempotent."""
-        if self._fd >= 0:
+        """Forget the lease; what it listed must be gone, or is removed if the last owner of a shared one leaves.
+
+        Idempotent; blocking in that last case.
+        """
+        if self._fd >= 0 and self._shared:
+            self._drop()
+            _reap_one(self.path, ReapReport())
+        elif self._fd >= 0:
             self.path.unlink(missing_ok=True)
             self._drop()
 
@@ -142,16 +176,21 @@ def reap() -> ReapReport:
     """
     report = ReapReport()
     for path in sorted(lease_directory().iterdir()):
-        with _stale(path) as record:
-            if record is not None:
-                before = len(report.problems)
-                _clean(record, time.time() - path.stat().st_mtime, report)
-                if len(report.problems) == before:
-                    path.unlink(missing_ok=True)
-                    report.leases.append(path.stem)
+        _reap_one(path, report)
+    remove_unused_pools()
     if report.leases or report.problems:
         logger.info("%s", report)
     return report
+
+
+def _reap_one(path: Path, report: ReapReport) -> None:
+    with _stale(path) as record:
+        if record is not None:
+            before = len(report.problems)
+            _clean(record, time.time() - path.stat().st_mtime, report)
+            if len(report.problems) == before:
+                path.unlink(missing_ok=True)
+                report.leases.append(path.stem)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.environments.lease import Lease
+from swe_plugin.environments.movable import Movable
+from swe_plugin.environments.share import Share, acting_for
+from swe_plugin.environments.slot_file import Slot
 from swe_plugin.environments.slot_queue import SlotQueue
 from swe_plugin.environments.start import make, start_in_time, to_the_end
 
@@ -28,6 +31,7 @@ class _Parked:
     spec: EnvironmentSpec
     ready: Ready
     environment: Environment | None = None
+    slot: Slot | None = None
     start_s: float = 0.0
     began: float = 0.0
     task: asyncio.Task[None] = field(init=False)
@@ -55,11 +59,17 @@ class Parking:
 
     def want(self, wanted: Iterable[tuple[EnvironmentSpec, Ready]]) -> None:
         """See `EnvironmentPool.prewarm`."""
-        for spec, ready in wanted:
-            parked = _Parked(spec, ready)
-            parked.task = asyncio.ensure_future(self._park(parked))
-            parked.task.add_done_callback(lambda _, parked=parked: self._started(parked))  # type: ignore[misc]
-            self._parked.setdefault(spec.label, []).append(parked)
+        with acting_for(Share.AHEAD):
+            for spec, ready in wanted:
+                parked = _Parked(spec, ready)
+                parked.task = asyncio.ensure_future(self._park(parked))
+                parked.task.add_done_callback(lambda _, parked=parked: self._started(parked))  # type: ignore[misc]
+                self._parked.setdefault(spec.label, []).append(parked)
+
+    def offers(self, label: str) -> list[EnvironmentSpec]:
+        """Specs of what another process may `take` by a label: all but what cannot leave this one."""
+        parked = self._parked.get(label, ())
+        return [one.spec for one in parked if one.environment is None or isinstance(one.environment, Movable)]
 
     async def take(self, spec: EnvironmentSpec) -> Lease | None:
         """The environment that was started ahead for `spec`, with its slot; None if the caller has to start one."""
@@ -84,16 +94,17 @@ class Parking:
             logger.warning("%s: died before it was used", spec.label)
             self._leave(parked)
             return None
-        return Lease(parked.environment, 0.0, waited, max(parked.start_s - waited, 0.0), parked.began)
+        assert parked.slot is not None
+        return Lease(parked.environment, parked.slot, 0.0, waited, max(parked.start_s - waited, 0.0), parked.began)
 
-    def make_room(self, slots: SlotQueue) -> None:
-        """Give up the ready environment that is wanted last, if somebody needs a slot and there is no other."""
-        if slots is self._running and not slots.free:
-            ready = next((parked for parked in reversed(self._all()) if parked.task.done()), None)
-            if ready is not None:
-                self._drop(ready)
+    def give_way(self) -> bool:
+        """Give up the ready environment that is wanted last, for its slot; whether there was one."""
+        ready = next((parked for parked in reversed(self._all()) if parked.task.done()), None)
+        if ready is not None:
+            self._drop(ready)
+        return ready is not None
 
-    async def close(self) -> None:
+    async def clear(self) -> None:
         """Stop everything. Idempotent."""
         for parked in self._all():
             self._drop(parked)
@@ -102,15 +113,16 @@ class Parking:
 
     async def _park(self, parked: _Parked) -> None:
         """Start one; afterwards it holds one slot of `running`, or the error is raised and it holds nothing."""
-        await self._running.acquire(ahead=True)
+        slot = await self._running.acquire()
         try:
-            await self._start_one(parked)
+            with await self._start.acquire():
+                await self._start_one(parked)
         except BaseException:
-            self._running.release()
+            slot.release()
             raise
+        parked.slot = slot
 
     async def _start_one(self, parked: _Parked) -> None:
-        await self._start.acquire(ahead=True)
         environment = parked.environment = make(self._factory, parked.spec)
         parked.began, began = time.time(), time.perf_counter()
         try:
@@ -121,11 +133,10 @@ class Parking:
             raise
         finally:
             parked.start_s = time.perf_counter() - began
-            self._start.release()
 
     def _started(self, parked: _Parked) -> None:
         if not parked.task.cancelled() and parked.task.exception() is None and self._running.short:
-            self.make_room(self._running)
+            self.give_way()
 
     def _all(self) -> list[_Parked]:
         return [parked for some in self._parked.values() for parked in some]
@@ -150,12 +161,10 @@ class Parking:
         """Stop one in whatever state it is, and give its slot back."""
         parked.task.cancel()
         await asyncio.wait([parked.task])
-        if parked.task.cancelled() or parked.task.exception() is not None or parked.environment is None:
+        if parked.environment is None or parked.slot is None:
             return
-        try:
+        with parked.slot:
             await to_the_end(parked.environment.stop())
-        finally:
-            self._running.release()
 
 
 async def _is_alive(environment: Environment) -> bool:

@@ -1,63 +1,119 @@
-"""`SlotQueue`: a semaphore whose waiters are of two kinds, those who need it now and those who come first."""
+"""`SlotQueue`: one capacity of a node, its reserved shares, and who waits for it in this process."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable
+
+from swe_plugin.environments.share import Share, current_share
+from swe_plugin.environments.slot_file import Slot, SlotFile
 
 __all__ = ["SlotQueue"]
+
+_BYTES = 1 << 20
+"""Of the file, per capacity; the last one says that somebody waits."""
+_LEAST = 4
+"""Of a smaller capacity nothing is reserved."""
+_PAUSE_S = 0.05
 
 
 class SlotQueue:
     """A number of slots; who waits for one *now* is always served before who wants one *ahead* of time.
 
-    Within a kind, first come, first served.
+    Training and evaluation each have slots that nobody else may use; nothing that is started ahead uses either.
+    Within a process and a share, first come, first served.
 
     Args:
         size: slots, at least 1.
+        file: where they are counted; default one of this queue's own.
+        number: of this capacity in `file`.
+        reserved: part of `size`, at most 0.5, that is kept for training, and again for evaluation.
     """
 
-    def __init__(self, size: int) -> None:
-        self._free = size
-        self._now: deque[asyncio.Future[None]] = deque()
-        self._ahead: deque[asyncio.Future[None]] = deque()
+    def __init__(self, size: int, file: SlotFile | None = None, number: int = 0, reserved: float = 0.0) -> None:
+        self._size = size
+        self._file = file or SlotFile()
+        self._first = number * _BYTES
+        kept = min(max(1, int(size * reserved)), size // 2) if reserved and size >= _LEAST else 0
+        common = range(self._first + 2 * kept, self._first + size)
+        self._usable = {
+            Share.TRAIN: [*range(self._first, self._first + kept), *common],
+            Share.EVALUATION: [*range(self._first + kept, self._first + 2 * kept), *common],
+            Share.AHEAD: [*common],
+        }
+        self._waiting: dict[Share, deque[asyncio.Future[Slot]]] = {share: deque() for share in Share}
+        self._short = False
 
     @property
     def free(self) -> int:
-        """Slots that nobody holds."""
-        return self._free
+        """Slots that nobody on this node holds."""
+        return sum(not self._file.is_taken(self._first + i) for i in range(self._size))
 
     @property
-    def short(self) -> int:
-        """How many wait for a slot now."""
-        return sum(not waiter.done() for waiter in self._now)
+    def short(self) -> bool:
+        """Somebody on this node waits for a slot now."""
+        return self._short or self._file.is_taken(self._mark)
 
-    async def acquire(self, *, ahead: bool = False) -> None:
-        """Take a slot, waiting for it if need be.
+    async def acquire(self, on_wait: Callable[[], object] = lambda: None) -> Slot:
+        """Take a slot of `current_share`, waiting for it if need be.
 
         Args:
-            ahead: let everybody else go first.
+            on_wait: called once if there is none.
         """
-        if self._free and not self.short and not (ahead and self._ahead):
-            self._free -= 1
-            return
-        queue = self._ahead if ahead else self._now
-        waiter = asyncio.get_running_loop().create_future()
-        queue.append(waiter)
+        share = current_share()
+        if not self._pending(share) and (slot := self._take(share)):
+            return slot
+        waiter: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting[share].append(waiter)
+        self._changed()
+        on_wait()
+        self._file.watch(self._serve)
+        self._serve()  # it may have come before anybody watched
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.release()  # it had just been given
+                waiter.result().release()  # it had just been given
             raise
         finally:
-            queue.remove(waiter)
+            self._waiting[share].remove(waiter)
+            self._changed()
 
-    def release(self) -> None:
-        """Give a slot back; the next in line has it at once."""
-        for queue in (self._now, self._ahead):
-            for waiter in queue:
+    def acquire_blocking(self) -> Slot:
+        """The same for a thread without an event loop."""
+        while (slot := self._take(current_share())) is None:
+            time.sleep(_PAUSE_S)
+        return slot
+
+    @property
+    def _mark(self) -> int:
+        return self._first + _BYTES - 1
+
+    def _pending(self, share: Share) -> bool:
+        return any(not waiter.done() for waiter in self._waiting[share])
+
+    def _take(self, share: Share) -> Slot | None:
+        if share is Share.AHEAD and self.short:
+            return None
+        return self._file.take(self._usable[share])
+
+    def _serve(self) -> None:
+        """Give what is free to those who wait here."""
+        for share, queue in self._waiting.items():
+            for waiter in list(queue):
                 if not waiter.done():
-                    waiter.set_result(None)
-                    return
-        self._free += 1
+                    slot = self._take(share)
+                    if slot is None:
+                        break
+                    waiter.set_result(slot)
+            self._changed()
+
+    def _changed(self) -> None:
+        short = self._pending(Share.TRAIN) or self._pending(Share.EVALUATION)
+        if short != self._short:
+            self._short = short
+            self._file.mark(self._mark, short)
+        if not any(self._waiting.values()):
+            self._file.unwatch(self._serve)

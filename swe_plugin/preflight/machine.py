@@ -72,8 +72,8 @@ def open_file_limit() -> int:
 
 
 def open_files(environments: int) -> Finding:
-    """Whether a process can hold this many environments: for each a socket, and one for its call of the model."""
-    limit, needed = open_file_limit(), _OWN_FILES + 2 * environments
+    """Whether a process can hold this many environments: each has a socket, a slot and a call of the model."""
+    limit, needed = open_file_limit(), _OWN_FILES + 3 * environments
     return Finding(
         "open files",
         limit >= needed,

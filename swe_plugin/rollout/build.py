@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swe_plugin.environments import EnvironmentPool, EnvironmentSpec, Slots, build_environment_factory, spec_for
+from swe_plugin.environments.disk import set_disk_slots
 from swe_plugin.grading.base import Grader
 from swe_plugin.grading.baseline import BaselineStore
 from swe_plugin.grading.cache import GradeCache
@@ -54,8 +56,10 @@ def build_rollout_worker(
     make_grader: Callable[[GradingConfig], Grader] = plugins.load(
         "graders", config.grading.grader, "swe.grading.grader"
     )
-    slots = Slots(config.slots.start, config.slots.running, config.slots.grading)
-    pool = EnvironmentPool(factory or build_environment_factory(config.environment, plugins), slots)
+    slots = Slots(config.slots.start, config.slots.running, config.slots.grading, config.slots.reserved)
+    set_disk_slots(config.slots.io, config.slots.reserved)
+    scope = "" if run_dir is None else f"run-{hashlib.sha256(str(run_dir.absolute()).encode()).hexdigest()[:16]}"
+    pool = EnvironmentPool(factory or build_environment_factory(config.environment, plugins), slots, scope)
     spec = partial(_spec, config.environment)
     grader = make_grader(config.grading)
     judge = Judge(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from swe_plugin.environments.share import Share, acting_for
 from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError
 from swe_plugin.grading.patch import Diffable, Patch, extract_patch
 from swe_plugin.rollout.assessor import Assessor, attempt_failure
@@ -139,7 +140,8 @@ class RolloutWorker:
         if current is not None:
             self._running.add(current)
         try:
-            result = await work
+            with acting_for(Share(phase)):
+                result = await work
             await self._record(result, step, phase)
         except asyncio.CancelledError:
             ended = RolloutResult(task, session, StopReason.CANCELLED)

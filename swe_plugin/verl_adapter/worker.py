@@ -74,7 +74,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
 
     async def cool(self) -> None:
         """Stop what was started ahead of time."""
-        await self.runtime.worker.pool.close()
+        await self.runtime.worker.pool.cool()
 
     async def fail_prompt(self, row: TensorDict, cause: str) -> None:
         """Publish a group of which nobody could run (`row`: a batch of one prompt)."""

@@ -61,7 +61,7 @@ async def test_a_lease_takes_what_was_started_for_it_and_waits_for_nothing():
         assert lease.start_s < lease.hidden_s
         assert (pool.parked, pool.in_use) == (1, 1)
     assert [environment.spec.label for environment in factory.left] == ["a@0"]
-    await pool.close()
+    await pool.cool()
     assert factory.left == []
     assert pool._use["running"].free == 2
 
@@ -97,7 +97,7 @@ async def test_what_has_not_begun_is_started_by_the_lease_without_queueing_behin
     async with asyncio.timeout(0.5), pool.lease(spec("x@19")) as lease:
         assert lease.hidden_s == 0
         assert len(factory.made) <= 3
-    await pool.close()
+    await pool.cool()
     assert factory.left == []
 
 
@@ -108,7 +108,7 @@ async def test_a_full_house_makes_room_for_who_needs_it_now():
     await settled(pool, 2)
     async with asyncio.timeout(5), pool.lease(spec("val@0")), pool.lease(spec("val@1")):
         assert {environment.spec.label for environment in factory.left} == {"val@0", "val@1"}
-    await pool.close()
+    await pool.cool()
     assert factory.left == []
     assert pool._use["running"].free == 2
 
@@ -132,7 +132,7 @@ async def test_the_dead_are_not_handed_out():
     factory.made[0].kill()
     async with pool.lease(spec()) as lease:
         assert lease.environment is factory.made[1]
-    await pool.close()
+    await pool.cool()
     assert factory.left == []
 
 
@@ -179,7 +179,7 @@ async def test_a_lease_that_is_cancelled_leaves_nothing(delay):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await pool.close()
+    await pool.cool()
     assert factory.left == []
     assert pool._use["running"].free == 1
 
@@ -189,6 +189,6 @@ async def test_closing_in_the_middle_of_a_start_leaves_nothing():
     pool = EnvironmentPool(factory, Slots(start=1, running=4))
     pool.prewarm(wanted("a@0", "b@0", "c@0"))
     await asyncio.sleep(0.05)
-    await pool.close()
-    await pool.close()
+    await pool.cool()
+    await pool.cool()
     assert (factory.left, pool.parked, pool._start.free, pool._use["running"].free) == ([], 0, 1, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import contextvars
 import os
 import platform
 import threading
@@ -79,16 +80,24 @@ class Daemon:
 
     def make(self, function: Callable[..., _Result], *arguments: Any) -> asyncio.Future[_Result]:
         """Run a blocking function that makes a container; `_MAKERS` at once."""
-        return asyncio.get_running_loop().run_in_executor(self._makers, function, *arguments)
+        context = contextvars.copy_context()  # on whose behalf
+        return asyncio.get_running_loop().run_in_executor(self._makers, context.run, function, *arguments)
 
     def remove(self, name: str) -> asyncio.Future[bool]:
         """Remove a container, in threads that no start can occupy."""
         return asyncio.get_running_loop().run_in_executor(self._removers, remove_container, self.api, name)
 
     def close(self) -> None:
-        """Remove every container of this process and forget the daemon. Blocking."""
+        """Remove every container of this process and forget the daemon. Blocking.
+
+        Those that were given away stay; others end with the streams that this process has to them.
+        """
         for threads in (self._makers, self._removers):
             threads.shutdown(cancel_futures=True)  # a container that is being made would be missed below
+        if self.lease.is_shared:
+            self.api.close()
+            self.lease.release()
+            return
         _, problem = remove_containers(self.host, self.lease.id)
         self.api.close()
         if problem:

@@ -20,6 +20,8 @@ from swe_plugin.environments.docker.reaper import LABEL
 from swe_plugin.environments.docker.settings import DockerSettings
 from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images import check_image
+from swe_plugin.environments.leases import ResourceLease
+from swe_plugin.environments.movable import Parcel
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.supervised import SupervisedEnvironment
@@ -52,6 +54,7 @@ class DockerEnvironment(SupervisedEnvironment):
         self._daemon: Daemon | None = None
         self._making: asyncio.Future[tuple[Prepared, socket.socket]] | None = None
         self._name = ""
+        self._taken: ResourceLease | None = None
         self._settings = DockerSettings()
 
     @classmethod
@@ -84,6 +87,28 @@ class DockerEnvironment(SupervisedEnvironment):
             raise self._start_error("the container ended before it was ready; see the daemon's log") from None
         if "error" in header:
             raise self._start_error(header["error"])
+
+    async def give(self) -> Parcel:
+        """See `Movable.give`. The container ends with the stream to its supervisor."""
+        assert self._daemon is not None
+        channel, self._channel = self._open_channel(), None
+        self._making = None
+        lease = self._daemon.lease
+        state = {"name": self._name, "first_id": channel.next_id(), "lease": lease.id}
+        return Parcel(state, [await channel.detach(), lease.share()])
+
+    async def take(self, parcel: Parcel) -> None:
+        """See `Movable.take`."""
+        self._used = True
+        try:
+            self._settings = DockerSettings.of(self.spec.options)
+            self._daemon = await asyncio.to_thread(current_daemon, self._settings.host)
+        except (ConfigError, EnvironmentStartError) as error:
+            raise self._start_error(str(error)) from error
+        self._name, self._taken = parcel.state["name"], parcel.lease()
+        stream = socket.socket(fileno=parcel.descriptors.pop())
+        unwrap = StreamDemuxer(self.spec.label)
+        self._channel = Channel(stream, self.spec.label, unwrap=unwrap, first_id=parcel.state["first_id"])
 
     def _make(self, daemon: Daemon) -> tuple[Prepared, socket.socket]:
         """Blocking: create the container, connect to its supervisor, start it."""
@@ -159,17 +184,21 @@ class DockerEnvironment(SupervisedEnvironment):
         """Remove the container. If the daemon is gone, it removes it when it is back, or the reaper does."""
         channel, self._channel = self._channel, None
         making, self._making = self._making, None
+        taken, self._taken = self._taken, None
         if making is not None:
-            assert self._daemon is not None
             await asyncio.wait([making])
             if channel is None and not making.cancelled() and making.exception() is None:
                 making.result()[1].close()
+        if making is not None or taken is not None:
+            assert self._daemon is not None
             try:
                 await self._daemon.remove(self._name)
             except (DockerException, requests.RequestException) as error:
                 logger.warning("%s: container %s is left to the reaper: %s", self.spec.label, self._name, error)
         if channel is not None:
             channel.close()
+        if taken is not None:
+            await asyncio.to_thread(taken.release)
 
 
 _HARDENED: dict[str, Any] = {

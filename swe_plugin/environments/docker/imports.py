@@ -15,6 +15,7 @@ from typing import Any
 
 from docker.errors import ImageNotFound
 
+from swe_plugin.environments.disk import disk_slot
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images import ImageStore, resolve
 from swe_plugin.environments.images.view import MergedView
@@ -43,7 +44,7 @@ def import_archive(api: Any, reference: str, write: Callable[[Path], None], chan
         api.inspect_image(reference)
         return
     repository, tag = reference.split(":")
-    with tempfile.TemporaryDirectory(dir=home()) as scratch:
+    with disk_slot(), tempfile.TemporaryDirectory(dir=home()) as scratch:
         archive = Path(scratch) / "root.tar"
         write(archive)
         with archive.open("rb") as stream:

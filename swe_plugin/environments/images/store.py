@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from swe_plugin.environments.disk import disk_slot
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images.entry import Entry, describe, read_entry, write_entry
 from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
@@ -151,7 +152,8 @@ class ImageStore:
             draft.mkdir()
             draft.chmod(0o755)
             try:
-                build(draft)
+                with disk_slot():
+                    build(draft)
             except OSError as error:
                 if not is_full(error):
                     raise

@@ -11,7 +11,7 @@ from swe_plugin.environments.base import EnvironmentLimits, EnvironmentSpec
 from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images import Layers
 from swe_plugin.environments.sandbox.environment import SandboxEnvironment
-from swe_plugin.environments.sandbox.owner import ZygoteProcess, current_zygote
+from swe_plugin.environments.sandbox.owner import ZygoteProcess
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
@@ -48,8 +48,8 @@ class _Build(SandboxEnvironment):
         )
         self._stack, self._upper, self._work = layers, upper, work
 
-    def _prepare(self) -> tuple[str, Layers, ZygoteProcess]:
-        return "user", Layers(self._stack), current_zygote()
+    def _hold_image(self) -> tuple[str, Layers]:
+        return "user", Layers(self._stack)
 
-    def _plan(self, mode: str, layers: Layers) -> Plan:
-        return dataclasses.replace(super()._plan(mode, layers), upper=str(self._upper), work=str(self._work))
+    def _plan(self, mode: str, layers: Layers, zygote: ZygoteProcess) -> Plan:
+        return dataclasses.replace(super()._plan(mode, layers, zygote), upper=str(self._upper), work=str(self._work))

@@ -25,12 +25,15 @@ class Channel:
         sock: the owner's end; owned by the channel from now on.
         label: for error messages.
         unwrap: takes what arrives and returns what of it is the supervisor's; for transports that wrap it.
+        first_id: above every number that was used on this stream.
     """
 
-    def __init__(self, sock: socket.socket, label: str, *, unwrap: Callable[[bytes], bytes] = bytes) -> None:
+    def __init__(
+        self, sock: socket.socket, label: str, *, unwrap: Callable[[bytes], bytes] = bytes, first_id: int = 1
+    ) -> None:
         sock.setblocking(False)
         self._socket, self._label, self._unwrap = sock, label, unwrap
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(first_id)
         self._answers: dict[int, asyncio.Future[Frame]] = {}
         self._sending = asyncio.Lock()
         self._closed = asyncio.Event()
@@ -76,6 +79,13 @@ class Channel:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closed.wait(), timeout_s)
         return self._closed.is_set()
+
+    async def detach(self) -> int:
+        """Give the socket up, for another process to go on with; there must be no request in flight."""
+        self._reader.cancel()
+        await asyncio.wait([self._reader])
+        await asyncio.sleep(0)  # the loop forgets its descriptor
+        return self._socket.detach()
 
     def close(self) -> None:
         """Let go of the socket. Requests in flight fail."""

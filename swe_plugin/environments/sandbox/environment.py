@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.images import ImageStore, Layers, check_image, resolve
+from swe_plugin.environments.movable import Parcel
 from swe_plugin.environments.sandbox.channel import Channel
-from swe_plugin.environments.sandbox.owner import ZygoteProcess, borrowed_zygote, current_zygote
+from swe_plugin.environments.sandbox.owner import TakenSandbox, ZygoteProcess, borrowed_zygote, current_zygote
 from swe_plugin.environments.sandbox.probe import require_mode
 from swe_plugin.environments.sandbox.settings import check_settings
 from swe_plugin.environments.sandbox.zygote.plan import Plan
@@ -40,7 +41,7 @@ class SandboxEnvironment(SupervisedEnvironment):
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__(spec)
-        self._zygote: ZygoteProcess | None = None
+        self._zygote: ZygoteProcess | TakenSandbox | None = None
         self._layers: Layers | None = None
         self._number = 0
 
@@ -61,16 +62,11 @@ class SandboxEnvironment(SupervisedEnvironment):
         check_image(image)
 
     async def _launch(self) -> None:
-        preparing = asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        try:
-            mode, layers, zygote = await asyncio.shield(preparing)
-        except asyncio.CancelledError:
-            preparing.add_done_callback(_release_late)
-            raise
-        except EnvironmentStartError as error:
-            raise self._start_error(str(error)) from error
-        self._layers, self._zygote, self._number = layers, zygote, zygote.next_number()
-        plan = self._plan(mode, layers)
+        mode = await self._prepare()
+        zygote = await asyncio.to_thread(current_zygote)
+        self._zygote, self._number = zygote, zygote.next_number()
+        assert self._layers is not None
+        plan = self._plan(mode, self._layers, zygote)
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
@@ -84,12 +80,47 @@ class SandboxEnvironment(SupervisedEnvironment):
         if "error" in header:
             raise self._start_error(header["error"])
 
-    def _prepare(self) -> tuple[str, Layers, ZygoteProcess]:
-        """What blocks: find the mode, build the image, start the zygote. All are remembered for the next time."""
+    async def give(self) -> Parcel:
+        """See `Movable.give`."""
+        zygote, channel = self._zygote, self._open_channel()
+        assert isinstance(zygote, ZygoteProcess)
+        try:
+            control = await zygote.give(self._number)
+        except EnvironmentStartError as error:
+            raise EnvironmentUnavailable(str(error)) from error
+        state = {"number": self._number, "first_id": channel.next_id(), "lease": zygote.lease.id}
+        self._channel = None
+        stream = await channel.detach()
+        return Parcel(state, [stream, control.detach(), zygote.lease.share()])
+
+    async def take(self, parcel: Parcel) -> None:
+        """See `Movable.take`. Its image is held here before it may be let go there."""
+        self._used = True
+        await self._prepare()
+        self._number = parcel.state["number"]
+        lease = parcel.lease()
+        self._zygote = TakenSandbox(socket.socket(fileno=parcel.descriptors.pop()), lease)
+        stream = socket.socket(fileno=parcel.descriptors.pop())
+        self._channel = Channel(stream, self.spec.label, first_id=parcel.state["first_id"])
+
+    async def _prepare(self) -> str:
+        """Find the mode and hold the image; returns the mode."""
+        preparing = asyncio.ensure_future(asyncio.to_thread(self._hold_image))
+        try:
+            mode, self._layers = await asyncio.shield(preparing)
+        except asyncio.CancelledError:
+            preparing.add_done_callback(_release_late)
+            raise
+        except EnvironmentStartError as error:
+            raise self._start_error(str(error)) from error
+        return mode
+
+    def _hold_image(self) -> tuple[str, Layers]:
+        """What blocks: find the mode, build the image. Both are remembered for the next time."""
         from swe_plugin.environments.sandbox.builder import run_in_layers
 
         mode = require_mode(str(self.spec.options.get("mode", "auto")))
-        owner, zygote = agent_owner(mode), current_zygote()
+        owner = agent_owner(mode)
         store = ImageStore(budget_bytes=int(self.spec.image_cache_gib * _GIB))
         layers = resolve(self.spec.image, owner=owner, store=store, run=run_in_layers)
         try:
@@ -97,10 +128,9 @@ class SandboxEnvironment(SupervisedEnvironment):
         except BaseException:
             layers.release()
             raise
-        return mode, layers, zygote
+        return mode, layers
 
-    def _plan(self, mode: str, layers: Layers) -> Plan:
-        assert self._zygote is not None
+    def _plan(self, mode: str, layers: Layers, zygote: ZygoteProcess) -> Plan:
         spec, limits = self.spec, self.spec.limits
         try:
             check_settings(limits.memory_mib, limits.disk_mib, spec.options)
@@ -109,7 +139,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         return Plan(
             mode=mode,
             layers=[str(path) for path in layers.directories],
-            mount_point=str(self._zygote.mount_point),
+            mount_point=str(zygote.mount_point),
             workdir=spec.image.workdir,
             env=layers.environment(spec.env),
             network=spec.network,
@@ -122,8 +152,8 @@ class SandboxEnvironment(SupervisedEnvironment):
             open_files=int(spec.options.get("open_files", 4096)),
             uid=_AGENT_ID,
             gid=_AGENT_ID,
-            cgroups=self._zygote.cgroups(self._number),
-            cgroup_version=self._zygote.hierarchy.version,
+            cgroups=zygote.cgroups(self._number),
+            cgroup_version=zygote.hierarchy.version,
         )
 
     async def stop(self) -> None:
@@ -133,6 +163,8 @@ class SandboxEnvironment(SupervisedEnvironment):
             if channel is not None:
                 await self._end(channel)
         finally:
+            if isinstance(self._zygote, TakenSandbox):
+                await asyncio.to_thread(self._zygote.close)
             layers, self._layers = self._layers, None
             if layers is not None:
                 layers.release()
@@ -153,7 +185,7 @@ def agent_owner(mode: str) -> tuple[int, int]:
     return (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
 
 
-def _release_late(preparing: asyncio.Future[tuple[str, Layers, ZygoteProcess]]) -> None:
+def _release_late(preparing: asyncio.Future[tuple[str, Layers]]) -> None:
     """Nobody waits any more for the layers of a start that was cancelled."""
     if not preparing.cancelled() and preparing.exception() is None:
         preparing.result()[1].release()

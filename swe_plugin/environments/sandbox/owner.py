@@ -22,7 +22,7 @@ from swe_plugin.environments.sandbox import zygote
 from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy, find_candidates
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["ZygoteProcess", "borrowed_zygote", "close_zygote", "current_zygote"]
+__all__ = ["TakenSandbox", "ZygoteProcess", "borrowed_zygote", "close_zygote", "current_zygote"]
 
 _SEND_ATTEMPTS, _SEND_PAUSE_S = 2500, 0.002
 
@@ -101,7 +101,9 @@ class ZygoteProcess:
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
     def _try_start(self, number: int, end: socket.socket, user: bool) -> bool:
-        request = {"op": "start", "id": number, "user": user}
+        return self._try_send({"op": "start", "id": number, "user": user}, end)
+
+    def _try_send(self, request: dict[str, object], end: socket.socket) -> bool:
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], [end.fileno()])
         except BlockingIOError:
@@ -109,6 +111,21 @@ class ZygoteProcess:
         except OSError as error:
             raise EnvironmentStartError(f"sandbox: the zygote is gone ({error})") from error
         return True
+
+    async def give(self, number: int) -> socket.socket:
+        """Make whoever has the returned socket the owner of a sandbox: it ends when that is closed.
+
+        Raises:
+            EnvironmentStartError: the zygote is gone or does not take requests.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            for _ in range(_SEND_ATTEMPTS):
+                if self._try_send({"op": "give", "id": number}, theirs):
+                    return ours
+                await asyncio.sleep(_SEND_PAUSE_S)
+        ours.close()
+        raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
     async def kill(self, number: int) -> None:
         """End a sandbox; the end of its socket tells when it is gone. No error if the zygote itself is gone."""
@@ -123,8 +140,11 @@ class ZygoteProcess:
             return
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """End it and every sandbox of it. Blocking."""
+        """End it and every sandbox of it but those that were given away. Blocking."""
         self._control.close()
+        if self.lease.is_shared:
+            self.lease.release()  # the last owner waits for the zygote, or the reaper ends it
+            return
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -145,6 +165,27 @@ def _environment() -> dict[str, str]:
     """Variables of the zygote: none of this process but where an interpreter's own libraries are."""
     libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
     return {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **libraries}
+
+
+class TakenSandbox:
+    """The owner's side of one sandbox that another process gave.
+
+    Args:
+        control: what `ZygoteProcess.give` returned there.
+        lease: of the zygote.
+    """
+
+    def __init__(self, control: socket.socket, lease: ResourceLease) -> None:
+        self._control, self._lease = control, lease
+
+    async def kill(self, number: int) -> None:
+        """End it; the end of its socket tells when it is gone."""
+        self._control.close()
+
+    def close(self) -> None:
+        """Let go of the lease of what is gone. Idempotent."""
+        self._control.close()
+        self._lease.release()
 
 
 _lock = threading.Lock()

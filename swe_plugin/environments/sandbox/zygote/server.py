@@ -1,9 +1,10 @@
 """The zygote: a small process that forks sandboxes and cleans up after them.
 
-It serves one owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool}`` with the
+It serves its owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool}`` with the
 sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
 sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. When the owner
-dies, the control socket ends and everything is killed.
+dies, the control socket ends and everything is killed. ``{"op": "give", "id": n}`` with another control socket
+attached makes whoever has its other end the owner of that sandbox; the zygote lives as long as any owner.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _GIVE_UP_S = 5.0
 
 
 class _Sandbox:
-    def __init__(self, number: int, pid: int, channel: socket.socket) -> None:
-        self.number, self.pid, self.channel = number, pid, channel
+    def __init__(self, number: int, pid: int, channel: socket.socket, owner: socket.socket) -> None:
+        self.number, self.pid, self.channel, self.owner = number, pid, channel, owner
         self.groups: dict[str, str] = {}
         self.give_up_at = 0.0
 
 
 class _Zygote:
     def __init__(self, control: socket.socket, groups: dict[str, str]) -> None:
-        self._control = control
+        self._owners = {control}
         self._groups = groups
         self._sandboxes: dict[int, _Sandbox] = {}
         self._dying: list[_Sandbox] = []
@@ -48,29 +49,37 @@ class _Zygote:
         wake, wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._control.setblocking(False)
-        self._selector.register(self._control, selectors.EVENT_READ)
+        for control in self._owners:
+            self._watch(control)
         self._selector.register(wake, selectors.EVENT_READ)
-        open_ = True
-        while open_ or self._sandboxes or self._dying:
+        while self._owners or self._sandboxes or self._dying:
             for key, _ in self._selector.select(_RETRY_S if self._dying else None):
                 if key.fd == wake:
                     with contextlib.suppress(BlockingIOError):
                         os.read(wake, 4096)
-                elif not self._receive():
-                    open_ = False
-                    self._selector.unregister(self._control)
-                    for sandbox in self._sandboxes.values():
-                        _kill(sandbox.pid)
+                elif not self._receive(key.fileobj):  # type: ignore[arg-type]
+                    self._drop_owner(key.fileobj)  # type: ignore[arg-type]
             self._reap()
             self._dying = [sandbox for sandbox in self._dying if not self._gone(sandbox)]
         deadline = time.monotonic() + _GIVE_UP_S
         while not cgroups.remove(self._groups) and time.monotonic() < deadline:
             time.sleep(_RETRY_S)
 
-    def _receive(self) -> bool:
+    def _watch(self, control: socket.socket) -> None:
+        control.setblocking(False)
+        self._selector.register(control, selectors.EVENT_READ)
+
+    def _drop_owner(self, control: socket.socket) -> None:
+        self._selector.unregister(control)
+        self._owners.discard(control)
+        control.close()
+        for sandbox in self._sandboxes.values():
+            if sandbox.owner is control:
+                _kill(sandbox.pid)
+
+    def _receive(self, control: socket.socket) -> bool:
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
+            data, fds, _, _ = socket.recv_fds(control, 1 << 16, 1)
         except BlockingIOError:
             return True
         except OSError:
@@ -79,12 +88,22 @@ class _Zygote:
             return False
         request = json.loads(data)
         if request["op"] == "start":
-            self._start(request, socket.socket(fileno=fds[0]))
+            self._start(request, socket.socket(fileno=fds[0]), control)
+        elif request["op"] == "give":
+            self._give(request["id"], socket.socket(fileno=fds[0]))
         elif sandbox := self._sandboxes.get(request["id"]):
             _kill(sandbox.pid)
         return True
 
-    def _start(self, request: dict[str, object], channel: socket.socket) -> None:
+    def _give(self, number: int, control: socket.socket) -> None:
+        if number not in self._sandboxes:
+            control.close()
+            return
+        self._sandboxes[number].owner = control
+        self._owners.add(control)
+        self._watch(control)
+
+    def _start(self, request: dict[str, object], channel: socket.socket, owner: socket.socket) -> None:
         number = int(str(request["id"]))
         flags = build.first_namespaces(user=bool(request["user"]))
         ids = os.getuid(), os.getgid()
@@ -97,7 +116,7 @@ class _Zygote:
             return
         if pid == 0:
             self._child(channel, ids)
-        sandbox = _Sandbox(number, pid, channel)
+        sandbox = _Sandbox(number, pid, channel, owner)
         sandbox.groups = {name: f"{path}/{number}" for name, path in self._groups.items()}
         self._sandboxes[number] = sandbox
 

@@ -78,9 +78,7 @@ async def test_no_share_takes_what_is_kept_for_another(size, reserved, kept):
         assert slots.free == size
 
 
-STEPS = st.lists(
-    st.tuples(st.sampled_from([*Share, "release", "cancel", "settle"]), st.integers(0, 99)), max_size=60
-)
+STEPS = st.lists(st.tuples(st.sampled_from([*Share, "release", "cancel", "settle"]), st.integers(0, 99)), max_size=60)
 
 
 @given(size=st.integers(1, 9), reserved=st.sampled_from([0.0, 0.2]), steps=STEPS)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
     from swe_plugin.rollout.worker import RolloutWorker
 
-__all__ = ["RolloutRequest", "Runtime", "build_runtime", "share_of_node"]
+__all__ = ["RolloutRequest", "Runtime", "build_runtime"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +55,7 @@ class Runtime:
     """One per process: environments, grader, scaffold, renderer and their limits.
 
     Args:
-        config: the ``swe:`` section, its slots already this process's share.
+        config: the ``swe:`` section.
         renderer: of the model's chat template.
         limits: of prompts, answers and rows.
         run_dir: where rollouts are recorded.
@@ -152,14 +150,13 @@ async def _flush(journal: Journal) -> None:
         logger.exception("a journal could not be written")
 
 
-def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int], nodes: int) -> Runtime:
+def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]) -> Runtime:
     """The runtime of one agent-loop process.
 
     Args:
         config: verl's whole configuration.
         tokenizer: the model's.
         stop_ids: ids at which the server stops by itself, beside the template's (the generation configuration's).
-        nodes: machines that agent-loop workers are spread over.
 
     Raises:
         ConfigError: a setting or the chat template is wrong.
@@ -167,7 +164,6 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
     """
     swe = load_config(config.swe)
     rollout = config.actor_rollout_ref.rollout
-    swe.slots = share_of_node(swe, workers=rollout.agent.num_workers, nodes=nodes)
     limits = TokenLimits(
         max_model_len=rollout.max_model_len or rollout.prompt_length + rollout.response_length,
         max_prompt_tokens=rollout.prompt_length,
@@ -182,13 +178,3 @@ def build_runtime(config: DictConfig, tokenizer: Any, *, stop_ids: Iterable[int]
         template_kwargs=dict(config.data.get("apply_chat_template_kwargs") or {}),
     )
     return Runtime(swe, renderer, limits, Path(swe.output.dir) / (swe.output.run or "run"))
-
-
-def share_of_node(swe: SweConfig, *, workers: int, nodes: int) -> Any:
-    """This process's part of the node's slots: workers are spread evenly, and each has at least one of each."""
-    here = math.ceil(workers / max(nodes, 1))
-    slots = swe.slots
-    return dataclasses.replace(
-        slots,
-        **{field.name: max(getattr(slots, field.name) // here, 1) for field in dataclasses.fields(slots)},
-    )

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ray
 import transfer_queue as tq
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -52,7 +51,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         )
         self._groups: dict[str, RunningGroup] = {}
         self.runtime = build_runtime(
-            self.config, self.tokenizer, stop_ids=_stop_ids(self.model_config.generation_config), nodes=_nodes()
+            self.config, self.tokenizer, stop_ids=_stop_ids(self.model_config.generation_config)
         )
         gc.collect()
         gc.freeze()  # torch and verl are 350,000 objects: each full collection would hold the event loop for 0.3 s
@@ -220,13 +219,6 @@ def _foreign_member(session: int, outputs: Sequence[AgentLoopOutput]) -> Member:
         sampled_tokens=sampled,
         context_tokens=total - sampled,
     )
-
-
-def _nodes() -> int:
-    """Machines that workers are spread over; 1 outside of Ray."""
-    if not ray.is_initialized():
-        return 1
-    return sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
 
 
 def _stop_ids(generation_config: Any) -> list[int]:

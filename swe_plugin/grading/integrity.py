@@ -6,7 +6,9 @@ configuration, and hidden tests are injected into what nobody has prepared for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -25,16 +27,51 @@ __all__ = [
     "tests_edited",
 ]
 
-TEST_CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "sitecustomize.py", "usercustomize.py")
-"""File names, in any directory, that change how tests run: never taken from a patch."""
+TEST_CONFIGURATION = (
+    *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
+    *("sitecustomize.py", "usercustomize.py", "entry_points.txt"),
+)
+"""File names, in any directory, that change how tests run (entry points load plugins): never taken from a patch."""
 
 TEST_FILES = ("test_*.py", "*_test.py", "tests.py")
 """File names of tests. Changed or deleted ones are restored; new ones are welcome but not taken along."""
 
+TEST_DIRECTORIES = ("tests", "test", "testing")
+"""Directories of hidden tests have their helpers and packages in them: nothing in them is taken from a patch."""
+
+_COMPILED = ("*.pyc", "*.pyo")
+_START = ">>>>> Start Test Output"
+_INTERPRETER = re.compile(r"(?:.*/)?(?:ba|da)?sh|(?:.*/)?python[\d.]*")
+
 
 def hidden_paths(spec: GradingSpec) -> list[str]:
-    """Paths that judge: whole files, those of the test patch, and further ones."""
-    return [*spec.tests, *(item.path for item in file_changes(spec.test_patch)), *spec.protected]
+    """Paths that judge: whole files, those of the test patch, further ones, and the program that runs the tests."""
+    patched = (item.path for item in file_changes(spec.test_patch))
+    return [*spec.tests, *patched, *spec.protected, *_runners(spec)]
+
+
+def _runners(spec: GradingSpec) -> list[str]:
+    """Programs in the work directory that the command, or a script after its mark, calls: ``bin/test``."""
+    lines = [list(spec.command)]
+    for script in spec.tests.values():
+        for line in script.partition(_START)[2].splitlines():
+            try:
+                lines.append(shlex.split(line))
+            except ValueError:
+                continue  # no simple command
+    return [name for words in lines if (name := _runner(words))]
+
+
+def _runner(words: Sequence[str]) -> str:
+    words = [word for word in words if not re.match(r"\w+=", word)]
+    while words and _INTERPRETER.fullmatch(words[0]):
+        rest = words[1:]
+        while rest and rest[0].startswith("-") and rest[0] not in ("-c", "-m"):
+            rest = rest[2 if rest[0] in ("-W", "-X", "-O", "-o") else 1 :]
+        words = [] if rest[:1] in (["-c"], ["-m"]) else rest
+    name = words[0] if words else ""
+    relative = not name.startswith("/") and ("/" in name or name.endswith((".py", ".sh")))
+    return str(PurePosixPath(name)) if relative else ""
 
 
 def met(spec: GradingSpec, test_id: str, status: TestStatus) -> bool:
@@ -52,16 +89,25 @@ def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileC
         hidden: paths of the hidden test files.
     """
     hidden = [str(PurePosixPath(path)) for path in hidden]
-    return [item for item in changes if is_test(item.path) or _collides(item, hidden)]
+    homes = _homes(hidden)
+    return [
+        item
+        for item in changes
+        if is_test(item.path)
+        or _collides(item, hidden)
+        or _inside(item.path, homes)
+        or matches(item.path, _COMPILED)  # Python may prefer them to their source
+    ]
 
 
 def tests_edited(changes: Iterable[FileChange], hidden: Iterable[str]) -> bool:
     """Whether a patch tries to change what judges it. New test files under names of their own are honest."""
     hidden = [str(PurePosixPath(path)) for path in hidden]
+    homes = _homes(hidden)
     return any(
         _collides(item, hidden)
         or matches(item.path, TEST_CONFIGURATION)
-        or (matches(item.path, TEST_FILES) and item.change is not Change.ADDED)
+        or (item.change is not Change.ADDED and (matches(item.path, TEST_FILES) or _inside(item.path, homes)))
         for item in changes
     )
 
@@ -75,6 +121,22 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
     """Whether the name of a file, in any directory, matches one of `patterns`."""
     name = PurePosixPath(path).name
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _homes(hidden: Iterable[str]) -> set[str]:
+    """The outermost ``tests`` above each hidden file, else its innermost ``test`` or ``testing``: those may hold
+    packages that are no tests."""
+    homes: set[str] = set()
+    for path in hidden:
+        parents = PurePosixPath(path).parents
+        named = [parent for parent in parents if parent.name in TEST_DIRECTORIES]  # innermost first
+        outermost = [parent for parent in named if parent.name == TEST_DIRECTORIES[0]][-1:]
+        homes.update(map(str, outermost or named[:1]))
+    return homes
+
+
+def _inside(path: str, directories: Iterable[str]) -> bool:
+    return any(path.startswith(f"{directory}/") for directory in directories)
 
 
 def _collides(item: FileChange, hidden: Iterable[str]) -> bool:

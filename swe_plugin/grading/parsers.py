@@ -54,15 +54,18 @@ def pytest_summary(log: str, nonce: str = "") -> dict[str, TestStatus]:
     """The short summary that ends ``pytest -rA``: ``<STATUS> <node id>``, a failure's message behind `` - ``.
 
     A node id may hold `` - `` itself, so a failure counts for each id that its line can mean. What a test prints
-    comes before the summary and is not read.
+    comes before the summary: what passes there is not read. What is printed after it may look like another one, so what
+    fails in any of them has failed.
     """
     statuses: dict[str, TestStatus] = {}
-    for line in log[max(log.rfind(_PYTEST_SUMMARY), 0) :].split("\n"):
-        word, _, rest = _COLOUR.sub("", line).rstrip("\r").partition(" ")
-        if rest and word in _WORST_FIRST:
-            parts = [rest] if word == TestStatus.PASSED else rest.split(" - ", _MAX_DASHES)
-            for end in range(1, len(parts) + 1):
-                _add(statuses, " - ".join(parts[:end]), TestStatus(word))
+    last = max(log.rfind(_PYTEST_SUMMARY), 0)
+    for part, passes in ((log[log.find(_PYTEST_SUMMARY) : last] if last else "", False), (log[last:], True)):
+        for line in part.split("\n"):
+            word, _, rest = _COLOUR.sub("", line).rstrip("\r").partition(" ")
+            if rest and word in _WORST_FIRST and (passes or word != TestStatus.PASSED):
+                parts = [rest] if word == TestStatus.PASSED else rest.split(" - ", _MAX_DASHES)
+                for end in range(1, len(parts) + 1):
+                    _add(statuses, " - ".join(parts[:end]), TestStatus(word))
     return statuses
 
 

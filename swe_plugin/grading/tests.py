@@ -14,6 +14,8 @@ from swe_plugin.grading.base import Grader
 from swe_plugin.grading.integrity import hidden_paths, left_out, met, tests_edited
 from swe_plugin.grading.parsers import parser, status_of
 from swe_plugin.grading.paths import file_changes
+from swe_plugin.grading.pytest_settings import PytestSettings
+from swe_plugin.grading.signed import PLUGIN, REPORT, can_sign, is_signed, signed_command, summary_of
 from swe_plugin.types import ExecResult, Grade, Task, TestStatus
 
 if TYPE_CHECKING:
@@ -56,15 +58,19 @@ class TestsGrader(Grader):
         began = time.perf_counter()
         changes, hidden = file_changes(patch), hidden_paths(task.grading)
         omitted = {item.path for item in left_out(changes, hidden)}
-        if any(item.path not in omitted for item in changes) or (patch.strip() and not changes):
+        applied = [item for item in changes if item.path not in omitted]
+        settings = PytestSettings(environment, applied)
+        await settings.remember()
+        if applied or (patch.strip() and not changes):
             await apply_patch(environment, patch, leave_out=sorted(omitted))
+        flags = {"tests_edited": tests_edited(changes, hidden), "test_configuration": await settings.restore()}
         await _inject(task, environment)
         statuses, log = await _run(task, environment)
         wanted = {test_id: status_of(test_id, statuses) for test_id in _ids(task)}
         return Grade(
             resolved=bool(wanted) and all(met(task.grading, *item) for item in wanted.items()),
             statuses=wanted,
-            flags=("tests_edited",) if tests_edited(changes, hidden) else (),
+            flags=tuple(flag for flag, seen in flags.items() if seen),
             duration_s=time.perf_counter() - began,
             log=log[-_LOG_CHARS:],
         )
@@ -109,17 +115,38 @@ async def _run(task: Task, environment: Environment) -> tuple[dict[str, TestStat
     if not spec.command or not _ids(task):
         raise GraderError(f"{task.instance_id} has no test command or no test ids")
     nonce = secrets.token_hex(16)
-    result = await environment.exec(list(spec.command), timeout_s=spec.timeout_s, stdin=f"{nonce}\n".encode())
+    command, report = await _signed(task, environment)
+    result = await environment.exec(command, timeout_s=spec.timeout_s, stdin=f"{nonce}\n".encode())
     log = "\n".join(filter(None, (result.stdout, result.stderr)))
     if result.timed_out:
         if not await environment.is_alive():
             raise EnvironmentUnavailable(f"{task.instance_id}: the grading environment died")
         raise GraderTimeout(f"the tests of {task.instance_id} did not end within {spec.timeout_s:g} s: {log[-500:]}")
-    statuses = parse(log, nonce)
+    statuses = parse(await _believed(environment, log, nonce, report), nonce)
     missing = any(status_of(test_id, statuses) is TestStatus.MISSING for test_id in _ids(task))
     if missing and (reason := _no_verdict(result, statuses)):
         raise GradingAborted(f"the tests of {task.instance_id} gave no verdict, {reason}: {log[-500:]}")
     return statuses, log.replace(nonce, "<nonce>")
+
+
+async def _signed(task: Task, environment: Environment) -> tuple[list[str], str]:
+    """The command, with the plugin that signs reports where it calls pytest, and where its report will be."""
+    if not can_sign(task.grading):
+        return list(task.grading.command), ""
+    module = f"swe_{secrets.token_hex(8)}"
+    folder = f"/tmp/.{module}"  # noqa: S108 - nobody can guess it
+    await environment.write_file(f"{folder}/{module}.py", PLUGIN.encode())
+    return signed_command(task.grading.command, folder, module), f"{folder}/{REPORT}"
+
+
+async def _believed(environment: Environment, log: str, nonce: str, report: str) -> str:
+    """What the statuses are read from."""
+    if not report or not is_signed(log, nonce):
+        return log
+    try:
+        return summary_of(await environment.read_file(report), nonce)
+    except FileNotFoundError:
+        return ""
 
 
 def _no_verdict(result: ExecResult, statuses: dict[str, TestStatus]) -> str:

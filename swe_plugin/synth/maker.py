@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import random
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from swe_plugin.grading.integrity import TEST_DIRECTORIES
 from swe_plugin.synth.difficulty import estimate_difficulty
 from swe_plugin.synth.patch import unified_diff
 from swe_plugin.synth.split import Split, split_files, split_functions
@@ -133,4 +135,7 @@ class TaskMaker:
 
 
 def _directories(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(path for path in paths if not path.endswith(".py"))
+    """Of the tests, where their names do not say it to the grader."""
+    return tuple(
+        path for path in paths if not path.endswith(".py") and PurePosixPath(path).name not in TEST_DIRECTORIES
+    )

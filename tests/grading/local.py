@@ -122,6 +122,8 @@ class LocalEnvironment(Environment):
 
     def _inside_out(self, text: str) -> str:
         workdir = self.spec.image.workdir
+        if text.startswith("/tmp/."):
+            return f"{self.top}{text}"
         return str(self.root) + text[len(workdir) :] if text == workdir or text.startswith(f"{workdir}/") else text
 
 

@@ -1,0 +1,121 @@
+"""Reports of pytest that code under test cannot forge by what it prints, or by ending the run.
+
+Hidden tests import the agent's code, which then runs in the process that reports on it. So a plugin, loaded before any
+of that code, notes what pytest reports and writes it to a file at the end, behind a word that only it and the grader
+know: the first line of its standard input. What is printed is not read then. Code that looks for the
+word in the memory of its own process could find it; `honesty` says what such code looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from swe_plugin.types import GradingSpec
+
+__all__ = ["PLUGIN", "REPORT", "can_sign", "is_signed", "signed_command", "summary_of"]
+
+_PYTEST = re.compile(r"(?:^|[\s/])pytest(?=\s|$)")
+_AGAIN = re.compile(r"\bdo\b(?:(?!\bdone\b).)*\bpytest\b|\bxargs\b.*\bpytest\b", re.DOTALL)
+_PARSERS = ("pytest", "pytest_dotted")
+_SCRIPT = (
+    'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" PYTEST_PLUGINS="$1${PYTEST_PLUGINS:+,$PYTEST_PLUGINS}"; '
+    'export PYTHONPATH PYTEST_PLUGINS; shift; exec "$@"'
+)
+_BEGIN, REPORT = "signed", "report"
+PLUGIN = '''\
+import os, sys
+
+NAMES = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "skipped": "SKIPPED", "xfailed": "XFAIL"}
+
+
+def _first_line():
+    read = b""
+    while not read.endswith(b"\\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return ""
+        read += byte
+    return read.decode().strip()
+
+
+def _hide():
+    """What tests start must not load this again."""
+    for name, separator, mine in (("PYTEST_PLUGINS", ",", __name__), ("PYTHONPATH", ":", os.path.dirname(__file__))):
+        rest = [word for word in os.environ.get(name, "").split(separator) if word != mine]
+        os.environ.pop(name, None)
+        if rest:
+            os.environ[name] = separator.join(rest)
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(__file__)]
+
+
+class Reports(object):
+    def __init__(self, nonce):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        self.file = os.open(os.path.join(os.path.dirname(__file__), "report"), flags, 0o600)
+        self.lines = [nonce]
+        os.write(1, (nonce + " signed\\n").encode())
+
+    def pytest_runtest_logreport(self, report):
+        status = self.config.hook.pytest_report_teststatus(report=report, config=self.config)
+        if status and status[0] in NAMES:
+            self.note(NAMES[status[0]], report)
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.note("ERROR", report)
+
+    def note(self, status, report):
+        name = self.config.cwd_relative_nodeid(report.nodeid)
+        self.lines.append(status + " " + " ".join(name.splitlines()))
+
+    def pytest_unconfigure(self):
+        data = "\\n".join(self.lines + [""]).encode("utf-8", "replace")
+        while data:
+            data = data[os.write(self.file, data):]
+
+
+def _reports():
+    _hide()
+    nonce = _first_line()
+    return Reports(nonce) if nonce else None
+
+
+_found = _reports()
+
+
+def pytest_configure(config):
+    global _found
+    if _found is not None:
+        _found.config = config
+        config.pluginmanager.register(_found)
+        _found = None
+'''
+
+
+def can_sign(spec: GradingSpec) -> bool:
+    """Whether the command calls pytest once, as far as its words tell: there is one word for one run."""
+    text = " ".join(spec.command)
+    return spec.parser in _PARSERS and len(_PYTEST.findall(text)) == 1 and not _AGAIN.search(text)
+
+
+def signed_command(command: Sequence[str], folder: str, module: str) -> list[str]:
+    """The command with the plugin.
+
+    Args:
+        command: calls pytest, by whatever shell or launcher.
+        folder: absolute path of a directory that holds `PLUGIN`.
+        module: under this name, which is nobody else's.
+    """
+    return ["sh", "-c", _SCRIPT, folder, module, *command]
+
+
+def is_signed(log: str, nonce: str) -> bool:
+    """Whether the plugin was loaded; then its report counts, and nothing else."""
+    return f"{nonce} {_BEGIN}" in log.split("\n")
+
+
+def summary_of(report: bytes, nonce: str) -> str:
+    """What the plugin wrote, as pytest prints its short summary; empty if it is not signed, or there is none."""
+    signature, _, lines = report.decode(errors="replace").partition("\n")
+    return f"short test summary info\n{lines}" if signature == nonce else ""

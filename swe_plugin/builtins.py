@@ -18,6 +18,10 @@ def swe_register_environments(register: Register) -> None:
 def swe_register_scaffolds(register: Register) -> None:
     """Agents of this package."""
     register("bash", "swe_plugin.scaffolds.bash:BashScaffold", summary="multi-turn shell agent")
+    register(
+        "command", "swe_plugin.scaffolds.command:CommandScaffold", summary="any agent that speaks OpenAI's protocol"
+    )
+    register("mini_swe_agent", "swe_plugin.scaffolds.mini:MiniSweAgentScaffold", summary="mini-swe-agent, unmodified")
     register("gold", "swe_plugin.scaffolds.gold:GoldScaffold", summary="applies the reference fix: must be resolved")
     register("empty", "swe_plugin.scaffolds.empty:EmptyScaffold", summary="changes nothing: must not be resolved")
 

@@ -6,11 +6,12 @@ Precedence, low to high: these defaults, recipe YAML, user YAML, command line.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
@@ -30,9 +31,13 @@ __all__ = [
     "SweConfig",
     "check_key",
     "load_config",
+    "read_options",
 ]
 
 _MOST_RESERVED = 0.4
+
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -114,6 +119,8 @@ class ScaffoldConfig:
     """Name of a bundled template, or path of a jinja file."""
     summary_prompt: str = "default"
     """Name of a bundled template, or path of a jinja file."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the chosen scaffold (docs/scaffolds.md)."""
 
 
 @dataclass
@@ -269,6 +276,30 @@ def load_config(section: Mapping[str, Any] | DictConfig | None) -> SweConfig:
     assert isinstance(config, SweConfig)
     _check_limits(config)
     return config
+
+
+def read_options(schema: type[_T], given: Mapping[str, Any], prefix: str) -> _T:
+    """Settings of a plugin's own, checked like ours.
+
+    Args:
+        schema: a dataclass.
+        given: what the user wrote.
+        prefix: dotted path of the section, for the error.
+
+    Raises:
+        ConfigError: an unknown key, with the nearest known one, or a wrong type.
+    """
+    try:
+        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), dict(given)))
+    except OmegaConfBaseException as error:
+        key, known = str(error.full_key or error.key), [field.name for field in dataclasses.fields(schema)]  # type: ignore[arg-type]
+        fix = str(error).splitlines()[0]
+        if isinstance(error, ConfigKeyError):
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            fix = f"unknown key; did you mean {near[0]}?" if near else f"unknown key; there are {', '.join(known)}"
+        raise ConfigError(f"{prefix}.{key}", given.get(key), fix) from error
+    assert isinstance(made, schema)
+    return made
 
 
 def check_key(key: str, value: object = None) -> None:

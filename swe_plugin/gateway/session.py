@@ -85,6 +85,11 @@ class Session:
             raise self._failure
         return None if work.cancelled() else work.result()
 
+    @property
+    def failed(self) -> bool:
+        """The policy, not the agent, failed."""
+        return self._failure is not None
+
     def stop_reason(self, otherwise: StopReason) -> StopReason:
         """Why the rollout ended, if the gateway knows better than the agent's own end."""
         return self._stop or otherwise

@@ -22,6 +22,7 @@ def swe_register_scaffolds(register: Register) -> None:
         "command", "swe_plugin.scaffolds.command:CommandScaffold", summary="any agent that speaks OpenAI's protocol"
     )
     register("mini_swe_agent", "swe_plugin.scaffolds.mini:MiniSweAgentScaffold", summary="mini-swe-agent, unmodified")
+    register("swe_agent", "swe_plugin.scaffolds.swe_agent:SweAgentScaffold", summary="configured as for SWE-agent")
     register("gold", "swe_plugin.scaffolds.gold:GoldScaffold", summary="applies the reference fix: must be resolved")
     register("empty", "swe_plugin.scaffolds.empty:EmptyScaffold", summary="changes nothing: must not be resolved")
 

@@ -70,7 +70,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
-            await zygote.start(self._number, theirs, user=plan.user_namespace)
+            await zygote.start(self._number, theirs, mode)
         finally:
             theirs.close()
         try:

@@ -80,28 +80,28 @@ class ZygoteProcess:
         """A fresh sandbox number."""
         return next(self._numbers)
 
-    async def start(self, number: int, end: socket.socket, *, user: bool) -> None:
-        """Ask for a sandbox that serves `end` of a socket.
+    async def start(self, number: int, end: socket.socket, mode: str) -> None:
+        """Ask for a sandbox of a mode that serves `end` of a socket.
 
         Raises:
             EnvironmentStartError: the zygote is gone or does not take requests.
         """
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, user):
+            if self._try_start(number, end, mode):
                 return
             await asyncio.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def start_blocking(self, number: int, end: socket.socket, *, user: bool) -> None:
+    def start_blocking(self, number: int, end: socket.socket, mode: str) -> None:
         """The same for a thread without an event loop."""
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, user):
+            if self._try_start(number, end, mode):
                 return
             time.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def _try_start(self, number: int, end: socket.socket, user: bool) -> bool:
-        return self._try_send({"op": "start", "id": number, "user": user}, end)
+    def _try_start(self, number: int, end: socket.socket, mode: str) -> bool:
+        return self._try_send({"op": "start", "id": number, "mode": mode}, end)
 
     def _try_send(self, request: dict[str, object], end: socket.socket) -> bool:
         try:

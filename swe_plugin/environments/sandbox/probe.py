@@ -19,8 +19,7 @@ from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["MODES", "Check", "ProbeReport", "probe", "require_mode", "try_mode"]
 
-MODES = ("root", "user")
-"""In order of preference. A mode in which the agent is root inside and nobody outside goes between them."""
+MODES = ("root", "rootmap", "user")
 _TRIAL_TIMEOUT_S = 30.0
 
 
@@ -99,9 +98,9 @@ def require_mode(wanted: str) -> str:
 
 def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     """Build a trial sandbox; empty if it works, else the reason. Blocking."""
-    if mode == "root" and os.geteuid() != 0:
+    if mode != "user" and os.geteuid() != 0:
         return "this process is not root"
-    if mode == "user" and os.geteuid() == 0 and "pids" not in zygote.hierarchy.parents:
+    if mode != "root" and os.geteuid() == 0 and "pids" not in zygote.hierarchy.parents:
         return "root's processes are not bounded without the pids cgroup"
     layer = home() / "trial"
     (layer / "trial/dir").mkdir(parents=True, exist_ok=True)
@@ -128,7 +127,7 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     ours, theirs = socket.socketpair()
     with ours:
         try:
-            zygote.start_blocking(number, theirs, user=plan.user_namespace)
+            zygote.start_blocking(number, theirs, mode)
         except EnvironmentStartError as error:
             return str(error)
         finally:

@@ -28,15 +28,17 @@ _KEEP = sum(1 << cap for cap in (_CAP_CHOWN, _CAP_KILL, _CAP_SETGID, _CAP_SETUID
 _OOM_SCORE = "-900"
 try:
     _FILTER = build_filter(os.uname().machine)
+    _FILTER_BEFORE_JOINING = build_filter(os.uname().machine, but="setns")
 except ValueError as unknown:
-    _FILTER, _NO_FILTER = b"", str(unknown)
+    _FILTER = _FILTER_BEFORE_JOINING = b""
+    _NO_FILTER = str(unknown)
 else:
     _NO_FILTER = ""
 
 
-def first_namespaces(*, user: bool) -> int:
+def first_namespaces(mode: str) -> int:
     """CLONE_NEW* flags with which the zygote forks. The others are made by the child, beside its siblings."""
-    return sys_.CLONE_NEWPID | (sys_.CLONE_NEWUSER if user else 0)
+    return sys_.CLONE_NEWPID | (sys_.CLONE_NEWUSER if mode == "user" else 0)
 
 
 def _other_namespaces(network: str) -> int:
@@ -48,7 +50,7 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
     """Build the sandbox around the calling process, which is PID 1 of a new PID namespace, and serve it.
 
     Args:
-        channel: socket to the owner; the only descriptor that is open.
+        channel: socket to the owner; nothing else is open but the plan's `namespace`.
         plan: the sandbox.
         uid, gid: of the zygote, outside; mapped to the agent's in a user namespace.
 
@@ -108,9 +110,16 @@ def check_image(plan: Plan) -> None:
     if not os.path.isdir(plan.workdir):
         raise ValueError(f"the image has no directory {plan.workdir} (image.workdir)")
     home = plan.env.get("HOME", "")
-    if home.startswith("/") and not os.path.isdir(home):
-        os.makedirs(home, exist_ok=True)
-        os.chown(home, plan.uid, plan.gid)
+    if home.startswith("/"):
+        _make_directory(home.rstrip("/"), plan)
+
+
+def _make_directory(path: str, plan: Plan) -> None:
+    """A directory of the agent's, and what is missing above it."""
+    if path and not os.path.isdir(path):
+        _make_directory(os.path.dirname(path).rstrip("/"), plan)
+        os.mkdir(path)
+        os.chown(path, plan.uid, plan.gid)
 
 
 def _harden(plan: Plan) -> None:
@@ -127,7 +136,7 @@ def _harden(plan: Plan) -> None:
     sys_.drop_capabilities(_KEEP)
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     sys_.prctl(sys_.PR_SET_DUMPABLE, 0)
-    sys_.set_seccomp_filter(_FILTER)
+    sys_.set_seccomp_filter(_FILTER if plan.namespace < 0 else _FILTER_BEFORE_JOINING)
 
 
 def _write(path: str, text: str) -> None:

@@ -10,8 +10,17 @@ import signal
 
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.sandbox.zygote.seccomp import denying
 
-__all__ = ["become_agent", "execute", "keep_descriptors"]
+__all__ = ["NAMESPACE_FD", "become_agent", "execute", "keep_descriptors"]
+
+NAMESPACE_FD = 202
+"""Where a child of a mapped sandbox finds the user namespace that it is to join."""
+_MAPPED_ROOT = sum(1 << cap for cap in (0, 1, 3, 4, 5, 6, 7))
+"""Capabilities of an agent that is root in a user namespace: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID.
+
+They hold over what belongs to that namespace: its files and processes. Network, mounts, host name and process ids do not.
+"""
 
 _ABOVE = 256
 """Descriptors below it may be targets."""
@@ -55,7 +64,19 @@ def become_agent(plan: Plan) -> None:
         os.setgroups([])
         os.setresgid(plan.gid, plan.gid, plan.gid)
         os.setresuid(plan.uid, plan.uid, plan.uid)
-    sys_.drop_capabilities()
+    if plan.namespace >= 0:
+        _join_namespace()
+    else:
+        sys_.drop_capabilities()
+
+
+def _join_namespace() -> None:
+    """Become root of the user namespace; its owner, outside, is whom this process just became."""
+    sys_.setns(NAMESPACE_FD, sys_.CLONE_NEWUSER)
+    os.close(NAMESPACE_FD)
+    sys_.set_seccomp_filter(denying("setns", sys_.MACHINE))
+    sys_.drop_bounding_set(_MAPPED_ROOT)
+    sys_.drop_capabilities(_MAPPED_ROOT)
 
 
 def _set_limits(plan: Plan) -> None:

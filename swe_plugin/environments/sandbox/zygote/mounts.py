@@ -44,7 +44,7 @@ def enter_root(plan: Plan) -> None:
     """
     sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
     resolver = _resolver() if plan.network == "full" else b""
-    lowers = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in plan.layers]
+    lowers = [_open_layer(path, plan) for path in plan.layers]
     own = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (plan.upper, plan.work) if path]
     sys_.mount(
         "tmpfs",
@@ -57,9 +57,9 @@ def enter_root(plan: Plan) -> None:
     for name, mode in {"upper": 0o755, "work": 0o755, "root": 0o755, "tmp": 0o1777, "shm": 0o1777}.items():
         os.mkdir(name)
         os.chmod(name, mode)
-    _overlay(lowers, own, unprivileged=plan.user_namespace)
-    for fd in (*lowers, *own):
-        os.close(fd)
+        if plan.namespace >= 0:
+            os.chown(name, plan.uid, plan.gid)
+    _overlay(lowers, own, plan)
     os.chdir("root")
     for name in ("dev", "proc", "tmp"):
         os.makedirs(name, exist_ok=True)
@@ -71,16 +71,32 @@ def enter_root(plan: Plan) -> None:
     sys_.umount(".", sys_.MNT_DETACH)
     os.chdir("/")
     if resolver:
-        _write_resolver(resolver)
+        _write_resolver(resolver, plan)
 
 
-def _overlay(lowers: list[int], own: list[int], *, unprivileged: bool) -> None:
+def _open_layer(path: str, plan: Plan) -> int:
+    if plan.namespace < 0:
+        return os.open(path, os.O_PATH | os.O_DIRECTORY)
+    try:
+        return sys_.clone_mapped(path, plan.namespace)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} (mapping the owners of {path})") from error
+
+
+def _overlay(lowers: list[int], own: list[int], plan: Plan) -> None:
     # Layers by descriptor: their paths may be long, hold commas or colons, and are not shown to the agent.
-    lower = ":".join(f"/proc/self/fd/{fd}" for fd in lowers)
+    names = [f"/proc/self/fd/{fd}" for fd in lowers]
+    if plan.namespace >= 0:  # before Linux 6.15 overlayfs takes a mount only if it is somewhere
+        names = [f"lower{number}" for number in range(len(lowers))]
+        for name, fd in zip(names, lowers, strict=True):
+            os.mkdir(name)
+            sys_.attach(fd, name)
     upper, work = (f"/proc/self/fd/{fd}" for fd in own) if own else ("upper", "work")
-    options = f"lowerdir={lower},upperdir={upper},workdir={work},metacopy=off,index=off"
-    options += ",userxattr" if unprivileged else ",redirect_dir=nofollow"
+    options = f"lowerdir={':'.join(names)},upperdir={upper},workdir={work},metacopy=off,index=off"
+    options += ",userxattr" if plan.user_namespace else ",redirect_dir=nofollow"
     sys_.mount("overlay", "root", "overlay", _SAFE, options)
+    for fd in (*(lowers if plan.namespace < 0 else ()), *own):
+        os.close(fd)
 
 
 def _devices() -> None:
@@ -132,7 +148,7 @@ def _resolver() -> bytes:
     return b""
 
 
-def _write_resolver(content: bytes) -> None:
+def _write_resolver(content: bytes, plan: Plan) -> None:
     """After the pivot: links of the image lead nowhere else."""
     with contextlib.suppress(OSError):
         os.makedirs("/etc", exist_ok=True)
@@ -140,3 +156,5 @@ def _write_resolver(content: bytes) -> None:
             os.unlink("/etc/resolv.conf")
         with open("/etc/resolv.conf", "wb") as target:
             target.write(content)
+        if plan.namespace >= 0:
+            os.chown("/etc/resolv.conf", plan.uid, plan.gid)

@@ -14,18 +14,19 @@ class Plan:
     """One sandbox. Travels as the first frame on its socket.
 
     Attributes:
-        mode: ``root`` or ``user``.
+        mode: ``root``, ``rootmap`` or ``user``.
         layers: read-only directories of the host, topmost first.
         mount_point: an empty directory of the host, used in the private mount namespace only.
         workdir: directory inside in which commands run.
         env: the agent's environment variables, complete.
         network: ``none`` or ``full``.
-        uid, gid: the agent's, inside.
+        uid, gid: the agent's; inside in mode ``user``, outside else (``rootmap``: set by the zygote).
         disk_bytes, disk_inodes: bounds of everything that can be written.
         memory_bytes, pids, cpus, open_files, output_bytes: bounds of the agent.
         cgroups: controller -> directory to make for this sandbox; empty where there is none.
         cgroup_version: 1 or 2, of those.
         trial: check the machine and end, without a session.
+        namespace: descriptor of the user namespace of the agent's processes (``rootmap``; set by the zygote), or -1.
         upper, work: directories of the host that get what is written outside /tmp (image builds); empty: the tmpfs.
     """
 
@@ -47,6 +48,7 @@ class Plan:
     cgroups: dict[str, str] = field(default_factory=dict)
     cgroup_version: int = 1
     trial: bool = False
+    namespace: int = -1
     upper: str = ""
     work: str = ""
 

@@ -1,6 +1,6 @@
 """The zygote: a small process that forks sandboxes and cleans up after them.
 
-It serves its owner over a SEQPACKET socket: ``{"op": "start", "id": n, "user": bool}`` with the
+It serves its owner over a SEQPACKET socket: ``{"op": "start", "id": n, "mode": str}`` with the
 sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
 sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. When the owner
 dies, the control socket ends and everything is killed. ``{"op": "give", "id": n}`` with another control socket
@@ -10,6 +10,7 @@ attached makes whoever has its other end the owner of that sandbox; the zygote l
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import json
 import os
@@ -22,6 +23,7 @@ import traceback
 from swe_plugin.environments.sandbox.zygote import build, cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.frames import encode
+from swe_plugin.environments.sandbox.zygote.ranges import Range, Ranges
 
 __all__ = ["serve"]
 
@@ -31,8 +33,8 @@ _GIVE_UP_S = 5.0
 
 
 class _Sandbox:
-    def __init__(self, number: int, pid: int, channel: socket.socket, owner: socket.socket) -> None:
-        self.number, self.pid, self.channel, self.owner = number, pid, channel, owner
+    def __init__(self, number: int, pid: int, channel: socket.socket, owner: socket.socket, ids: Range | None) -> None:
+        self.number, self.pid, self.channel, self.owner, self.ids = number, pid, channel, owner, ids
         self.groups: dict[str, str] = {}
         self.give_up_at = 0.0
 
@@ -43,6 +45,7 @@ class _Zygote:
         self._groups = groups
         self._sandboxes: dict[int, _Sandbox] = {}
         self._dying: list[_Sandbox] = []
+        self._ranges = Ranges()
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -104,31 +107,38 @@ class _Zygote:
         self._watch(control)
 
     def _start(self, request: dict[str, object], channel: socket.socket, owner: socket.socket) -> None:
-        number = int(str(request["id"]))
-        flags = build.first_namespaces(user=bool(request["user"]))
-        ids = os.getuid(), os.getgid()
+        number, mode = int(str(request["id"])), str(request["mode"])
+        zygote = os.getuid(), os.getgid()
+        ids = None
         try:
-            pid = sys_.clone(flags)
+            ids = self._ranges.take() if mode == "rootmap" else None
+            pid = sys_.clone(build.first_namespaces(mode))
         except OSError as error:
+            if ids is not None:
+                self._ranges.give_back(ids)
             with contextlib.suppress(OSError):
-                channel.sendall(encode({"id": 0, "error": str(error)}))
+                channel.sendall(encode({"id": 0, "error": build.error_text(error)}))
             channel.close()
             return
         if pid == 0:
-            self._child(channel, ids)
-        sandbox = _Sandbox(number, pid, channel, owner)
+            self._child(channel, zygote, ids)
+        sandbox = _Sandbox(number, pid, channel, owner, ids)
         sandbox.groups = {name: f"{path}/{number}" for name, path in self._groups.items()}
         self._sandboxes[number] = sandbox
 
-    def _child(self, channel: socket.socket, ids: tuple[int, int]) -> None:
-        """In the new process: keep the socket alone, and never return."""
+    def _child(self, channel: socket.socket, zygote: tuple[int, int], ids: Range | None) -> None:
+        """In the new process: keep the socket and the user namespace of `ids` alone, and never return."""
         try:
-            fd = channel.fileno()
             signal.set_wakeup_fd(-1)
-            os.closerange(3, fd)
-            os.closerange(fd + 1, 1 << 16)
+            low = 3
+            for fd in sorted([channel.fileno(), *([ids.namespace] if ids else [])]):
+                os.closerange(low, fd)
+                low = fd + 1
+            os.closerange(low, 1 << 16)
             if plan := build.receive_plan(channel.fileno()):
-                build.run_sandbox(channel, plan, *ids)
+                if ids:
+                    plan = dataclasses.replace(plan, uid=ids.first, gid=ids.first, namespace=ids.namespace)
+                build.run_sandbox(channel, plan, *zygote)
         except BaseException as error:
             _report(error)
         finally:
@@ -142,10 +152,11 @@ class _Zygote:
                         sandbox.give_up_at = time.monotonic() + _GIVE_UP_S
                         self._dying.append(self._sandboxes.pop(number))
 
-    @staticmethod
-    def _gone(sandbox: _Sandbox) -> bool:
+    def _gone(self, sandbox: _Sandbox) -> bool:
         if not cgroups.remove(sandbox.groups) and time.monotonic() < sandbox.give_up_at:
             return False
+        if sandbox.ids is not None:
+            self._ranges.give_back(sandbox.ids)
         sandbox.channel.close()
         return True
 

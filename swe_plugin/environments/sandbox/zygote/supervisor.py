@@ -36,6 +36,7 @@ class Supervisor:
 
     def __init__(self, connect: Connect, plan: Plan, cgroup_fds: list[int]) -> None:
         self._plan, self._cgroup_fds = plan, cgroup_fds
+        self._namespace = {confine.NAMESPACE_FD: plan.namespace} if plan.namespace >= 0 else {}
         self._selector = selectors.DefaultSelector()
         self._owner = connect(self._selector, self._on_request)
         self._streams = Streams(self._selector, self._owner.send)
@@ -160,7 +161,7 @@ class Supervisor:
         """First steps of a forked child: join the cgroups while their descriptors are open, keep only `ends`."""
         for fd in self._cgroup_fds:
             os.write(fd, b"0")
-        confine.keep_descriptors(ends)
+        confine.keep_descriptors(ends | self._namespace)
         child()
 
     def _pipe(self) -> tuple[int, int]:

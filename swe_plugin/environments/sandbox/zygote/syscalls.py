@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
 import struct
 
 __all__ = [
+    "attach",
     "check",
     "clone",
+    "clone_mapped",
     "drop_capabilities",
     "loopback_up",
     "mount",
     "pivot_root",
     "prctl",
     "sethostname",
+    "setns",
     "umount",
     "unshare",
 ]
@@ -25,9 +29,10 @@ _libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: the interpreter lock stays 
 _libc.syscall.restype = ctypes.c_long
 
 MACHINE = os.uname().machine
+_SAME = {"open_tree": 428, "move_mount": 429, "mount_setattr": 442}
 _NUMBERS = {
-    "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126},
-    "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91},
+    "x86_64": {"clone": 56, "pivot_root": 155, "capset": 126, **_SAME},
+    "aarch64": {"clone": 220, "pivot_root": 41, "capset": 91, **_SAME},
 }
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
@@ -42,6 +47,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP = 1, 4, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 36, 38, 22
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
+_OPEN_TREE_CLONE, _MOVE_FROM_DESCRIPTOR, _MOUNT_IDMAP = 1, 4, 1 << 20
+_AT_HERE, _AT_EMPTY_PATH = -100, 0x1000
 _CAP_VERSION_3 = 0x20080522
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 
@@ -82,6 +89,28 @@ def unshare(flags: int) -> None:
     check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
+def setns(fd: int, kind: int) -> None:
+    """Join the namespace behind a descriptor."""
+    check(_libc.setns(ctypes.c_int(fd), ctypes.c_int(kind)), "setns")
+
+
+def clone_mapped(path: str, namespace: int) -> int:
+    """Descriptor of a mount, attached nowhere yet, of a directory whose owners are seen through a user namespace."""
+    flags = ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC)
+    fd = _syscall("open_tree", ctypes.c_int(_AT_HERE), os.fsencode(path), flags)
+    attributes = struct.pack("=4Q", _MOUNT_IDMAP, 0, 0, namespace)
+    words = ctypes.c_uint(_AT_EMPTY_PATH), attributes, ctypes.c_size_t(len(attributes))
+    _syscall("mount_setattr", ctypes.c_int(fd), b"", *words)
+    return fd
+
+
+def attach(fd: int, target: str) -> None:
+    """Put a mount of `clone_mapped` on a directory; the descriptor is closed."""
+    here = ctypes.c_int(_AT_HERE), target.encode(), ctypes.c_uint(_MOVE_FROM_DESCRIPTOR)
+    _syscall("move_mount", ctypes.c_int(fd), b"", *here)
+    os.close(fd)
+
+
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """mount(2)."""
     words = [word.encode() or None for word in (source, target, kind)]
@@ -120,11 +149,13 @@ def drop_capabilities(keep: int = 0) -> None:
     _syscall("capset", header, struct.pack("=6I", low, low, 0, high, high, 0))
 
 
-def drop_bounding_set() -> None:
-    """No process below this one can ever gain a capability by executing a file."""
-    last = int(_read("/proc/sys/kernel/cap_last_cap"))
-    for capability in range(last + 1):
-        prctl(PR_CAPBSET_DROP, capability)
+def drop_bounding_set(keep: int = 0) -> None:
+    """No process below this one can ever gain a capability that is not in the bit set `keep` by executing a file."""
+    for capability in range(64):
+        if not keep >> capability & 1 and _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0):
+            if ctypes.get_errno() == errno.EINVAL:  # this kernel has no more
+                return
+            check(-1, "prctl")
 
 
 def trace_me() -> None:
@@ -141,8 +172,3 @@ def loopback_up() -> None:
     """Set the flag UP on ``lo`` of the current network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
-
-
-def _read(path: str) -> str:
-    with open(path) as file:
-        return file.read()

@@ -24,7 +24,8 @@ def run_trial(plan: Plan, cgroup_fds: list[int]) -> None:
         OSError: something does not work or does not hold; the message says what.
     """
     os.chdir(plan.workdir)
-    _overlay()
+    if plan.namespace < 0:
+        _overlay()  # else as the agent, whose the layer is
     with open("/proc/self/stat") as stat:
         if stat.read(2) != "1 ":
             raise OSError(errno.EINVAL, "proc: shows another PID namespace")
@@ -33,8 +34,18 @@ def run_trial(plan: Plan, cgroup_fds: list[int]) -> None:
     def child() -> None:
         for fd in cgroup_fds:
             os.write(fd, b"0")
-        confine.become_agent(plan)
-        os.write(write_end, ", ".join(_permitted()).encode() or b"none")
+        if plan.namespace >= 0:
+            os.dup2(plan.namespace, confine.NAMESPACE_FD)
+        try:
+            confine.become_agent(plan)
+            if plan.namespace >= 0:
+                _overlay()
+                _root_inside()
+        except OSError as error:
+            os.write(write_end, str(error.strerror).encode())
+            os._exit(1)
+        found = ", ".join(_permitted(plan))
+        os.write(write_end, f"confinement: an agent process could {found}".encode() if found else b"none")
         os._exit(0)
 
     pid = spawn(child)
@@ -42,7 +53,7 @@ def run_trial(plan: Plan, cgroup_fds: list[int]) -> None:
     answer = os.read(read_end, 4096)
     os.waitpid(pid, 0)
     if answer != b"none":
-        raise OSError(errno.EPERM, f"confinement: an agent process could {answer.decode() or 'not start'}")
+        raise OSError(errno.EPERM, answer.decode() or "confinement: an agent process could not start")
 
 
 def _overlay() -> None:
@@ -60,16 +71,37 @@ def _overlay() -> None:
         raise OSError(errno.EINVAL, "overlay: deleted files come back")
 
 
-def _permitted() -> list[str]:
+def _root_inside() -> None:
+    """What one is root for. The file belongs to root outside."""
+    if os.stat("moved").st_uid:
+        raise OSError(errno.EINVAL, "owners: a file of root is another's inside")
+    try:
+        os.chown("moved", 1, 2)
+    except OSError as error:
+        raise OSError(error.errno, f"owners: root cannot give a file away: {error.strerror}") from error
+
+
+def _join() -> None:
+    try:
+        sys_.setns(-1, 0)
+    except OSError as error:
+        if error.errno != errno.EBADF:  # else the call was let through
+            raise
+
+
+def _permitted(plan: Plan) -> list[str]:
     """Names of forbidden things that succeed."""
     calls: dict[str, Callable[[], object]] = {
         "mount": lambda: sys_.mount("none", "/", "tmpfs"),
         "make a user namespace": lambda: sys_.unshare(sys_.CLONE_NEWUSER),
         "trace a process": sys_.trace_me,
         "open a vsock": lambda: socket.socket(_AF_VSOCK, socket.SOCK_STREAM).close(),
-        "become root": lambda: os.setuid(0),
+        "become another user": lambda: os.setuid(0 if os.getuid() else 1 << 16),
+        "join a namespace": _join,
         "read the supervisor's memory": lambda: os.close(os.open("/proc/1/mem", os.O_RDONLY)),
     }
+    if not plan.user_namespace:  # there, the supervisor has the agent's user id
+        calls["signal the supervisor"] = lambda: os.kill(1, 0)
     found = []
     for name, call in calls.items():
         try:

@@ -75,17 +75,15 @@ def wanted(sources: Sequence[str]) -> list[Wanted]:
     return list({repr(item.image): item for item in reversed(found)}.values())[::-1]
 
 
-def estimate(items: Iterable[Wanted], store: ImageStore, owner: tuple[int, int]) -> Estimate:
+def estimate(items: Iterable[Wanted], store: ImageStore, *, squash: bool) -> Estimate:
     """What building them would take."""
-    import os
-
     from swe_plugin.environments.images.estimate import estimate as look
 
-    return look({item.image.base for item in items}, store, squash=owner == (os.geteuid(), os.getegid()))
+    return look({item.image.base for item in items}, store, squash=squash)
 
 
 def build(
-    items: Sequence[Wanted], store: ImageStore, owner: tuple[int, int], jobs: int, read_bytes: int, console: Console
+    items: Sequence[Wanted], store: ImageStore, mode: str, jobs: int, read_bytes: int, console: Console
 ) -> list[Built]:
     """Build what is missing, several at once, with progress bars; one that fails stops no other.
 
@@ -94,7 +92,7 @@ def build(
     Args:
         items: what to build.
         store: where to.
-        owner: of the agent's files.
+        mode: of the sandboxes that they are for, or ``auto``.
         jobs: how many at once.
         read_bytes: what the bases' layers will take to read; 0: not known.
         console: for the bars.
@@ -114,7 +112,7 @@ def build(
             progress.update(reading, shown=size(progress.tasks[reading].completed))
 
         try:
-            for done in as_completed([threads.submit(_build, item, store, owner, on_read) for item in items]):
+            for done in as_completed([threads.submit(_build, item, store, mode, on_read) for item in items]):
                 results.append(done.result())
                 progress.update(bar, advance=1, shown=f"{len(results)}/{len(items)}")
         except BaseException:  # Ctrl-C: what is read stops at the next read, what runs in sandboxes with them
@@ -125,20 +123,15 @@ def build(
     return results
 
 
-def _build(item: Wanted, store: ImageStore, owner: tuple[int, int], on_read: Callable[[int], None]) -> Built:
+def _build(item: Wanted, store: ImageStore, mode: str, on_read: Callable[[int], None]) -> Built:
     from swe_plugin.environments import AGENT_ENV
-    from swe_plugin.environments.images import resolve
-    from swe_plugin.environments.sandbox.builder import run_in_layers
+    from swe_plugin.environments.sandbox.modes import prepare
 
     began, n_layers, error = time.monotonic(), 0, ""
     try:
-        layers = resolve(item.image, owner=owner, store=store, run=run_in_layers, on_read=on_read)
-        try:
-            n_layers = len(layers.directories)
-            if item.checked:
-                layers.check(item.image, AGENT_ENV, owner)
-        finally:
-            layers.release()
+        _, layers = prepare(item.image, mode, store, env=AGENT_ENV if item.checked else None, on_read=on_read)
+        n_layers = len(layers.directories)
+        layers.release()
     except (SwePluginError, OSError) as failure:
         error = str(failure)
     return Built(item.name, item.image.base, error, n_layers, round(time.monotonic() - began, 3))

@@ -25,7 +25,7 @@ def look_at_sandboxes(*, needed: bool) -> Iterator[Finding]:
         return
     failed = [check for check in report.checks if not check.ok and not check.name.startswith("cgroup")]
     reasons = "; ".join(f"{check.name}: {check.detail} ({check.fix})" for check in failed)
-    seen = f"sandbox mode {report.mode}" if report.mode else f"no sandboxes here: {reasons}"
+    seen = f"sandbox mode {report.mode}{report.for_root}" if report.mode else f"no sandboxes here: {reasons}"
     yield Finding("namespaces", bool(report.mode) or not needed, seen, "sandbox", "no mode works", reasons)
     held = {check.name.removeprefix("cgroup "): check for check in report.checks if check.name.startswith("cgroup")}
     if held:

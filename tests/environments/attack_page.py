@@ -17,6 +17,7 @@ from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpe
 from swe_plugin.environments.base import Environment  # noqa: E402
 from swe_plugin.environments.docker import DockerEnvironment, close_daemons  # noqa: E402
 from swe_plugin.environments.sandbox import SandboxEnvironment  # noqa: E402
+from swe_plugin.environments.sandbox.probe import MODES  # noqa: E402
 from swe_plugin.types import Image  # noqa: E402
 
 LIMITS = EnvironmentLimits(memory_mib=512, disk_mib=64, pids=128)
@@ -28,9 +29,7 @@ def environments() -> dict[str, Environment]:
     def spec(**options: object) -> EnvironmentSpec:
         return EnvironmentSpec(Image(files={"a": "1"}), LIMITS, AGENT_ENV, label="attack", options=options)
 
-    found: dict[str, Environment] = {
-        f"sandbox, {mode}": SandboxEnvironment(spec(mode=mode)) for mode in ("root", "user")
-    }
+    found: dict[str, Environment] = {f"sandbox, {mode}": SandboxEnvironment(spec(mode=mode)) for mode in MODES}
     return {**found, "docker": DockerEnvironment(spec())}
 
 

@@ -11,11 +11,10 @@ from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpe
 from swe_plugin.environments.home import home
 from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote
 from swe_plugin.environments.sandbox.owner import current_zygote
-from swe_plugin.environments.sandbox.probe import require_mode, try_mode
+from swe_plugin.environments.sandbox.probe import MODES, require_mode, try_mode
 from swe_plugin.types import Image
 
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "pkg/data.txt": "one\ntwo\n"}
-MODES = ("root", "user")
 
 
 @pytest.fixture(scope="session", autouse=True)

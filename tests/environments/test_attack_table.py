@@ -10,7 +10,7 @@ from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.types import Image
 
 from .attacks import ATTACKS, Attack, bait, breaches
-from .conftest import FILES, skip_unless
+from .conftest import FILES, MODES, skip_unless
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 LIMITS = EnvironmentLimits(memory_mib=512, disk_mib=64, pids=128)
@@ -24,7 +24,7 @@ def there():
         yield there
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["root", "user"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=MODES)
 async def victim(request):
     skip_unless(request.param)
     spec = EnvironmentSpec(Image(files=FILES), LIMITS, AGENT_ENV, label="attack", options={"mode": request.param})
@@ -48,7 +48,7 @@ async def test_an_attack_would_be_seen(victim, there):
 def test_the_page_has_every_attack_and_every_mode():
     lines = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     head, _, *rows = lines
-    assert head == ["attack", "what for", "sandbox, root", "sandbox, user", "docker"]
+    assert head == ["attack", "what for", *(f"sandbox, {mode}" for mode in MODES), "docker"]
     assert [row[0] for row in rows] == list(ATTACKS)
     assert len(rows) >= 30
     warned = {name: attack.warned for name, attack in ATTACKS.items() if attack.warned}

@@ -42,6 +42,10 @@ class TestSandboxRoot(Sandbox):
     options: ClassVar = {"mode": "root"}
 
 
+class TestSandboxRootmap(Sandbox):
+    options: ClassVar = {"mode": "rootmap"}
+
+
 class TestSandboxUser(Sandbox):
     options: ClassVar = {"mode": "user"}
 

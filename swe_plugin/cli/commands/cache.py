@@ -45,22 +45,21 @@ def register(app: typer.Typer) -> None:
 def build(
     sources: Annotated[list[str], typer.Argument(help=_SOURCES)],
     jobs: Annotated[int, typer.Option(min=1, help="Images at once.")] = 2,
-    mode: Annotated[str, typer.Option(help="Sandbox mode that they are for: auto, root, user.")] = "auto",
+    mode: Annotated[str, typer.Option(help="Sandbox mode that they are for: auto, root, rootmap, user.")] = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, build nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Unpack and build images before a run needs them."""
     from swe_plugin.cli import cache
-    from swe_plugin.environments.sandbox.environment import agent_owner
     from swe_plugin.environments.sandbox.probe import require_mode
 
     store, console = _store(), Console(stderr=True, highlight=False)
     try:
         items = cache.wanted(sources)
-        owner = agent_owner(require_mode(mode))
+        squash = require_mode(mode) == "user"
     except (ConfigError, EnvironmentStartError) as error:
         fail(error, USAGE)
-    estimate = cache.estimate(items, store, owner)
+    estimate = cache.estimate(items, store, squash=squash)
     console.print(
         f"{len(items)} images, {estimate.n_layers} layers of bases, {estimate.n_present} of them here; to read: "
         f"{cache.size(estimate.read_bytes)}"
@@ -69,7 +68,7 @@ def build(
     )
     read_bytes = 0 if estimate.n_unknown else estimate.read_bytes
     try:
-        results = [] if dry_run else cache.build(items, store, owner, jobs, read_bytes, console)
+        results = [] if dry_run else cache.build(items, store, mode, jobs, read_bytes, console)
     except KeyboardInterrupt:
         fail("stopped; whole layers stay, and the same command goes on with the others", INTERRUPTED)
     if as_json:

@@ -38,10 +38,11 @@ class LayerSource:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An image: its layers, lowest first, and the environment variables it wants."""
+    """An image: its layers, lowest first, the environment variables it wants, and its user; ``root`` if none is named."""
 
     layers: Sequence[LayerSource]
     env: Mapping[str, str] = field(default_factory=dict)
+    user: str = "root"
 
 
 def architecture() -> str:
@@ -154,8 +155,9 @@ def _contents(config: Json, pieces: Sequence[tuple[str, int]]) -> Contents:
     for diff_id in diff_ids:
         blob_name(diff_id)
     layers = [LayerSource(diff_id, *piece) for diff_id, piece in zip(diff_ids, pieces, strict=True)]
-    words = [word.partition("=") for word in config.get("config", {}).get("Env") or []]
-    return Contents(layers, {name: value for name, _, value in words})
+    settings = config.get("config") or {}
+    words = [word.partition("=") for word in settings.get("Env") or []]
+    return Contents(layers, {name: value for name, _, value in words}, settings.get("User") or "root")
 
 
 def _load(blobs: Blobs, name: str) -> Any:

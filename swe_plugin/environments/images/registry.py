@@ -87,10 +87,10 @@ def open_registry(text: str, known: Path, *, attempts: int) -> tuple[Blobs, Cont
         EnvironmentStartError: the registry does not have it, does not let us in, or cannot be reached.
     """
     registry = _Registry(Reference.parse(text), attempts)
-    note = known / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    note = known / f"{hashlib.sha256(f'2 {text}'.encode()).hexdigest()[:32]}.json"
     if note.is_file():
         raw = json.loads(note.read_text())
-        return registry, Contents([LayerSource(**layer) for layer in raw["layers"]], raw["env"])
+        return registry, Contents([LayerSource(**layer) for layer in raw["layers"]], raw["env"], raw["user"])
     with registry.fetch(f"manifests/{registry.reference.version}") as stream:
         digest = f"sha256:{hashlib.sha256(stream.read(MAX_JSON)).hexdigest()}"
     if registry.reference.version.startswith("sha256:") and registry.reference.version != digest:

@@ -13,14 +13,14 @@ from swe_plugin.environments.images.checks import check_contents, check_program
 from swe_plugin.environments.images.metered import OnRead
 from swe_plugin.environments.images.recipe import Runner, check_recipe, install_requirements, run_setup
 from swe_plugin.environments.images.repository import build_repository, repository_key
-from swe_plugin.environments.images.sources import Source, Step, check_source, key_of, naming, open_source
+from swe_plugin.environments.images.sources import Source, Step, check_source, key_of, naming, open_source, user_of
 from swe_plugin.environments.images.store import ImageStore
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.environments.images.workspace import build_workspace, needs_workspace
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
-__all__ = ["Layers", "check_image", "resolve"]
+__all__ = ["Layers", "check_image", "expects_root", "resolve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,15 @@ def resolve(
         raise
     _known[known] = stack.layers.directories, stack.layers.key, stack.layers.env
     return stack.layers
+
+
+def expects_root(image: Image, store: ImageStore) -> bool:
+    """Whether the image was made for a user who is root, as its configuration says. Blocking; builds nothing.
+
+    Raises:
+        EnvironmentStartError: the image cannot be had here; the message names it and the fix.
+    """
+    return user_of(image.base, store.root / "references").partition(":")[0] in ("0", "root")
 
 
 def check_image(image: Image) -> None:

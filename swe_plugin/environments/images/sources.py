@@ -19,7 +19,7 @@ from swe_plugin.environments.images.unpack import digest_of, is_full, unpack_lay
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["Source", "Step", "check_source", "key_of", "naming", "open_source"]
+__all__ = ["Source", "Step", "check_source", "key_of", "naming", "open_source", "user_of"]
 
 Build = Callable[[Path, MergedView], None]
 _ROOTFS = "a directory, or a tar of one"
@@ -44,12 +44,14 @@ class Source:
         directory: that directory, or None.
         key: digest of all of it.
         env: variables that the image sets.
+        user: that the image wants, by name or number; empty: it does not say.
     """
 
     steps: tuple[Step, ...]
     directory: Path | None
     key: str
     env: Mapping[str, str]
+    user: str = ""
 
 
 def key_of(*parts: object) -> str:
@@ -84,6 +86,12 @@ def open_source(base: str, known: Path, *, squash: bool, on_read: OnRead | None 
 
             return layered(base, *open_registry(rest, known, attempts=attempts), squash, on_read)
     raise _unknown(base)
+
+
+@lru_cache(maxsize=4096)
+def user_of(base: str, known: Path) -> str:
+    """See `Source.user`; asked once per process."""
+    return open_source(base, known, squash=False).user if base.startswith(("oci:", "docker:")) else ""
 
 
 def check_source(base: str) -> None:
@@ -131,7 +139,7 @@ def layered(base: str, blobs: Blobs, contents: Contents, squash: bool, on_read: 
                 unpack_layer(plain(metered(stream, on_read)), diff_id, root, below, squash=squash)
 
         steps.append(Step(chain, what, build, layer.size_bytes))
-    return Source(tuple(steps), None, chain, contents.env)
+    return Source(tuple(steps), None, chain, contents.env, contents.user)
 
 
 def _rootfs(path: Path, squash: bool, on_read: OnRead | None) -> Source:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from typing import TYPE_CHECKING
 
 from swe_plugin.environments.base import EnvironmentSpec
-from swe_plugin.environments.images import ImageStore, Layers, check_image, resolve
+from swe_plugin.environments.images import ImageStore, Layers, check_image
 from swe_plugin.environments.movable import Parcel
 from swe_plugin.environments.sandbox.channel import Channel
+from swe_plugin.environments.sandbox.modes import prepare
 from swe_plugin.environments.sandbox.owner import TakenSandbox, ZygoteProcess, borrowed_zygote, current_zygote
-from swe_plugin.environments.sandbox.probe import require_mode
+from swe_plugin.environments.sandbox.probe import describe_modes
 from swe_plugin.environments.sandbox.settings import check_settings
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.supervised import SupervisedEnvironment
@@ -23,11 +23,10 @@ from swe_plugin.types import Image
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
 
-__all__ = ["SandboxEnvironment", "agent_owner"]
+__all__ = ["SandboxEnvironment"]
 
 logger = logging.getLogger(__name__)
 
-_AGENT_ID = 1000
 _STOP_TIMEOUT_S = 20.0
 _INODES_PER_MIB = 64
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -36,7 +35,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 class SandboxEnvironment(SupervisedEnvironment):
     """One sandbox; see docs/sandbox.md for what it isolates and how.
 
-    ``spec.options``: ``mode`` (``auto``, ``root`` or ``user``) and ``open_files``.
+    ``spec.options``: ``mode`` (``auto``, ``root``, ``rootmap`` or ``user``) and ``open_files``.
     """
 
     def __init__(self, spec: EnvironmentSpec) -> None:
@@ -52,7 +51,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         check_settings(config.memory_mib, config.disk_mib, options)
         with borrowed_zygote():
             try:
-                return f"sandbox mode {require_mode(str(options.get('mode', 'auto')))}"
+                return describe_modes(str(options.get("mode", "auto")))
             except EnvironmentStartError as error:
                 raise ConfigError("swe.environment.backend", config.backend, str(error)) from error
 
@@ -117,18 +116,8 @@ class SandboxEnvironment(SupervisedEnvironment):
 
     def _hold_image(self) -> tuple[str, Layers]:
         """What blocks: find the mode, build the image. Both are remembered for the next time."""
-        from swe_plugin.environments.sandbox.builder import run_in_layers
-
-        mode = require_mode(str(self.spec.options.get("mode", "auto")))
-        owner = agent_owner(mode)
         store = ImageStore(budget_bytes=int(self.spec.image_cache_gib * _GIB))
-        layers = resolve(self.spec.image, owner=owner, store=store, run=run_in_layers)
-        try:
-            layers.check(self.spec.image, self.spec.env, owner)
-        except BaseException:
-            layers.release()
-            raise
-        return mode, layers
+        return prepare(self.spec.image, str(self.spec.options.get("mode", "auto")), store, env=self.spec.env)
 
     def _plan(self, mode: str, layers: Layers, zygote: ZygoteProcess) -> Plan:
         spec, limits = self.spec, self.spec.limits
@@ -150,8 +139,6 @@ class SandboxEnvironment(SupervisedEnvironment):
             cpus=limits.cpus,
             output_bytes=limits.output_bytes,
             open_files=int(spec.options.get("open_files", 4096)),
-            uid=_AGENT_ID,
-            gid=_AGENT_ID,
             cgroups=zygote.cgroups(self._number),
             cgroup_version=zygote.hierarchy.version,
         )
@@ -178,11 +165,6 @@ class SandboxEnvironment(SupervisedEnvironment):
                     logger.error("%s: not gone after %g s; left to the reaper", self.spec.label, _STOP_TIMEOUT_S)
         finally:
             channel.close()
-
-
-def agent_owner(mode: str) -> tuple[int, int]:
-    """User and group id, on this machine, of the agent in sandboxes of a mode."""
-    return (_AGENT_ID, _AGENT_ID) if mode == "root" else (os.geteuid(), os.getegid())
 
 
 def _release_late(preparing: asyncio.Future[tuple[str, Layers]]) -> None:

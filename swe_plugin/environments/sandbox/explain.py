@@ -48,8 +48,14 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
         return "none needed if mode user works; otherwise run as root"
     if reason.startswith("root's processes"):
         return "run as an ordinary user, for whom the kernel bounds them, or make the pids cgroup writable"
-    if reason.startswith(("clone", "unshare")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
-        setting = _setting(root) if mode == "user" else ""
+    if reason.startswith("processes of a range"):
+        return "make the pids cgroup writable"
+    if reason.startswith("user namespace for host ids") and "Invalid argument" in reason:
+        return "run outside of the container or user namespace, which has no such ids"
+    if mode == "rootmap" and ("mapping the owners" in reason or reason.startswith(("mount overlay", "overlay", "owners"))):
+        return "needs Linux 5.19 or later, and SWE_PLUGIN_HOME on ext4, xfs or btrfs (tmpfs: Linux 6.3), not on an overlay"
+    if reason.startswith(("clone", "unshare", "user namespace")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
+        setting = "" if mode == "root" else _setting(root)
         if "No space left" in reason:  # what the kernel also says where the limit is 0
             return setting or "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"
         return setting or _refused_by(root) + _CONTAINER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import socket
@@ -17,9 +18,12 @@ from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["MODES", "Check", "ProbeReport", "probe", "require_mode", "try_mode"]
+__all__ = ["MODES", "Check", "ProbeReport", "describe_modes", "probe", "require_mode", "try_mode"]
+
+logger = logging.getLogger(__name__)
 
 MODES = ("root", "rootmap", "user")
+"""In order of preference; for images that expect their user to be root, ``rootmap`` comes first."""
 _TRIAL_TIMEOUT_S = 30.0
 
 
@@ -47,8 +51,18 @@ class ProbeReport:
     checks: list[Check] = field(default_factory=list)
     limits: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def for_root(self) -> str:
+        """What becomes of images that expect their user to be root, where that differs from others."""
+        checks = {check.name: check for check in self.checks}
+        if self.mode != "root":
+            return ""
+        if (rootmap := checks["mode rootmap"]).ok:
+            return "; rootmap for images whose user is root"
+        return f"; the agent is uid 1000 in images whose user is root: {rootmap.detail} ({rootmap.fix})"
+
     def __str__(self) -> str:
-        lines = [f"sandbox mode: {self.mode or 'none works here'}"]
+        lines = [f"sandbox mode: {self.mode or 'none works here'}{self.for_root}"]
         for check in self.checks:
             lines.append(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
             if not check.ok and check.fix:
@@ -76,24 +90,39 @@ def probe() -> ProbeReport:
 
 
 @cache
-def require_mode(wanted: str) -> str:
+def require_mode(wanted: str, *, for_root: bool = False) -> str:
     """The mode to use, tried once per process.
 
     Args:
         wanted: ``auto`` or one of `MODES`.
+        for_root: with ``auto``, prefer the mode in which the agent is root inside.
 
     Raises:
         EnvironmentStartError: it does not work here; says why and what to do.
     """
     if wanted not in ("auto", *MODES):
         raise EnvironmentStartError(f"sandbox: mode={wanted!r}: must be one of auto, {', '.join(MODES)}")
-    problems = []
-    for mode in MODES if wanted == "auto" else (wanted,):
+    problems: list[str] = []
+    order = sorted(MODES, key=lambda mode: mode != "rootmap") if for_root else MODES
+    for mode in order if wanted == "auto" else (wanted,):
         reason = try_mode(current_zygote(), mode)
         if not reason:
+            if for_root and mode == "root":
+                logger.warning("sandbox: in images whose user is root the agent is uid 1000 here. %s", problems[0])
             return mode
         problems.append(f"mode {mode}: {reason}. Fix: {explain(mode, reason)}")
     raise EnvironmentStartError("sandbox: this machine cannot run sandboxes. " + " | ".join(problems))
+
+
+def describe_modes(wanted: str) -> str:
+    """The modes that sandboxes will use here, in a few words.
+
+    Raises:
+        EnvironmentStartError: see `require_mode`.
+    """
+    usual, for_root = require_mode(wanted), require_mode(wanted, for_root=wanted == "auto")
+    more = "" if usual == for_root else f"; {for_root} for images whose user is root"
+    return f"sandbox mode {usual}{more}"
 
 
 def try_mode(zygote: ZygoteProcess, mode: str) -> str:
@@ -101,7 +130,8 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     if mode != "user" and os.geteuid() != 0:
         return "this process is not root"
     if mode != "root" and os.geteuid() == 0 and "pids" not in zygote.hierarchy.parents:
-        return "root's processes are not bounded without the pids cgroup"
+        whose = "root's processes" if mode == "user" else "processes of a range of users"
+        return f"{whose} are not bounded without the pids cgroup"
     layer = home() / "trial"
     (layer / "trial/dir").mkdir(parents=True, exist_ok=True)
     for name in ("trial/file", "trial/dir/inner"):

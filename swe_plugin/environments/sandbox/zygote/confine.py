@@ -19,7 +19,7 @@ NAMESPACE_FD = 202
 _MAPPED_ROOT = sum(1 << cap for cap in (0, 1, 3, 4, 5, 6, 7))
 """Capabilities of an agent that is root in a user namespace: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID.
 
-They hold over what belongs to that namespace: its files and processes. Network, mounts, host name and process ids do not.
+They hold over what belongs to that namespace: its files and processes. Network, mounts and host name do not.
 """
 
 _ABOVE = 256

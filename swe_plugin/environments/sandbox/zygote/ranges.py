@@ -14,12 +14,14 @@ __all__ = ["Range", "Ranges"]
 _SIZE = 1 << 16
 _FIRST, _COUNT = 0x7000_0000, 0x0FFE
 """Ids that nobody hands out: below what systemd keeps for foreign ids, above what it gives to containers."""
+_STRANGERS = 0x8000_0000
+"""Added to inside ids from `_SIZE` on, which some files of images have: else nobody inside could even delete them."""
 _CAP_SYS_ADMIN = 21
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Host ids ``first`` to ``first + 65535``, which are 0 to 65535 in the user namespace behind `namespace`."""
+    """Host ids from `first` on, which are 0 to 65535 in the user namespace behind `namespace`."""
 
     first: int
     namespace: int
@@ -63,7 +65,7 @@ def _make(first: int) -> Range:
                 raise OSError(code, f"user namespace for host ids from {first}: {os.strerror(code)}")
             for name in ("uid_map", "gid_map"):
                 with open(f"/proc/{pid}/{name}", "w") as table:
-                    table.write(f"0 {first} {_SIZE}")
+                    table.write(f"0 {first} {_SIZE}\n{_SIZE} {_STRANGERS + _SIZE} {_FIRST - _SIZE}\n")
             return Range(first, os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC))
         finally:
             ours.shutdown(socket.SHUT_RDWR)  # ends the other

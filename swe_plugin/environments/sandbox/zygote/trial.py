@@ -96,7 +96,7 @@ def _permitted(plan: Plan) -> list[str]:
         "make a user namespace": lambda: sys_.unshare(sys_.CLONE_NEWUSER),
         "trace a process": sys_.trace_me,
         "open a vsock": lambda: socket.socket(_AF_VSOCK, socket.SOCK_STREAM).close(),
-        "become another user": lambda: os.setuid(0 if os.getuid() else 1 << 16),
+        "become another user": lambda: os.setuid(0 if os.getuid() else 0x7000_0000),
         "join a namespace": _join,
         "read the supervisor's memory": lambda: os.close(os.open("/proc/1/mem", os.O_RDONLY)),
     }

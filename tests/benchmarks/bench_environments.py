@@ -51,6 +51,7 @@ def make_root(root: Path) -> None:
 def contenders(root: Path) -> list[Contender]:
     """Who takes part."""
     found: list[Contender] = [Ours("sandbox, full protection", SandboxEnvironment, f"rootfs:{root}")]
+    found.append(Ours("the same, root inside", SandboxEnvironment, f"rootfs:{root}", mode="rootmap"))
     try:
         from swe_plugin.environments.docker import DockerEnvironment
     except ImportError:

@@ -1,6 +1,6 @@
-"""Measure the sandbox on this machine: ``python tests/benchmarks/environments.py [--concurrent 1 8 64] [--mode auto]``.
+"""Measure the sandbox on this machine: ``python tests/benchmarks/environments.py [--concurrent 1 8 64] [--mode root rootmap]``.
 
-Prints one table: time from asking for an environment to its first ``echo ok`` (ready), teardown, a shell builtin, a
+Prints one table, the modes by turns: time from asking for an environment to its first ``echo ok`` (ready), teardown, a shell builtin, a
 process started by the shell and one by `exec`, and the longest time the event loop was held up meanwhile.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import statistics
 import time
@@ -65,7 +66,7 @@ async def start_and_stop(concurrent: int, mode: str) -> None:
     watcher.cancel()
     cpu_ms = (sum(os.times()[:4]) - used) / len(ready) * 1e3
     print(
-        f"{concurrent:>4} at once: ready {statistics.median(ready) * 1e3:7.1f} ms, at most {max(ready) * 1e3:7.1f}, "
+        f"{mode:<8}{concurrent:>4} at once: ready {statistics.median(ready) * 1e3:7.1f} ms, at most {max(ready) * 1e3:7.1f}, "
         f"gone {statistics.median(gone) * 1e3:6.1f} ms, {len(ready) / took:5.1f} lives/s, "
         f"owner's CPU {cpu_ms:.1f} ms each, loop held up {worst[0] * 1e3:.0f} ms"
     )
@@ -87,21 +88,22 @@ async def commands(mode: str) -> None:
                 began = time.perf_counter()
                 await call()
                 times.append(time.perf_counter() - began)
-            print(f"{name:<28} {statistics.median(times) * 1e3:7.2f} ms")
+            print(f"{mode:<8}{name:<28} {statistics.median(times) * 1e3:7.2f} ms")
 
 
 async def measure(options: argparse.Namespace) -> None:
     """Everything, after one life that builds the image and starts the zygote."""
-    await asyncio.gather(*(life(number, options.mode, [], []) for number in range(8)))
-    await commands(options.mode)
-    for concurrent in options.concurrent:
-        await start_and_stop(concurrent, options.mode)
+    for mode in options.mode:
+        await asyncio.gather(*(life(number, mode, [], []) for number in range(8)))
+        await commands(mode)
+    for concurrent, mode in itertools.product(options.concurrent, options.mode):
+        await start_and_stop(concurrent, mode)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--concurrent", type=int, nargs="+", default=[1, 8, 64, 128])
-    parser.add_argument("--mode", default="auto")
+    parser.add_argument("--mode", nargs="+", default=["auto"])
     given = parser.parse_args()
     report = probe()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, mode {report.mode}, limits {report.limits}")

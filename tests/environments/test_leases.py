@@ -15,14 +15,15 @@ import pytest
 from swe_plugin.environments.images.host import host_image_key
 from swe_plugin.environments.images.store import ImageStore
 from swe_plugin.environments.leases import ResourceLease, lease_directory, reap
+from swe_plugin.environments.sandbox import close_zygote
 from swe_plugin.environments.sandbox.hierarchy import find_candidates
 
-from .conftest import host_processes
+from .conftest import host_processes, skip_unless
 
 pytestmark = pytest.mark.slow
 
 OWNER = """
-import asyncio, itertools
+import asyncio, itertools, sys
 from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.types import Image
@@ -32,7 +33,7 @@ numbers = itertools.count()
 async def rollout():
     while True:
         image = Image(files={"a.py": f"# {next(numbers)}\\n" * 100})
-        async with SandboxEnvironment(EnvironmentSpec(image, env=AGENT_ENV)) as environment:
+        async with SandboxEnvironment(EnvironmentSpec(image, env=AGENT_ENV, options={"mode": sys.argv[1]})) as environment:
             await environment.shell("sleep 300 & setsid sleep 301 &")
             await environment.write_file("/tmp/x", b"x" * 100000)
             await environment.exec(["git", "status"])
@@ -70,11 +71,20 @@ def parents():
     return {path for path in candidates if os.access(path, os.W_OK)}
 
 
-def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home):
+@pytest.fixture(params=["auto", "rootmap"])
+def mode(request):
+    """The usual one, and the one with processes and mounts of other users."""
+    if request.param != "auto":
+        skip_unless(request.param)
+        close_zygote()  # this process's, which has a lease
+    return request.param
+
+
+def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home, mode):
     seen = set()
     for _ in range(3):
         owners = [
-            subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            subprocess.Popen([sys.executable, "-c", OWNER, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             for _ in range(5)
         ]
         for owner in owners:
@@ -96,8 +106,8 @@ def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home):
     assert len(list(lease_directory().iterdir())) == 0
 
 
-def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home):
-    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
+def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home, mode):
+    with subprocess.Popen([sys.executable, "-c", OWNER, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
         deadline = time.monotonic() + 20
         while (
             not (zygotes := [pid for name in lease_ids() for pid in host_processes(name)])

@@ -1,7 +1,7 @@
-"""Measure the sandbox on this machine: ``python tests/benchmarks/environments.py [--concurrent 1 8 64] [--mode root rootmap]``.
+"""Measure the sandbox here: ``python tests/benchmarks/environments.py [--concurrent 1 8 64] [--mode root rootmap]``.
 
-Prints one table, the modes by turns: time from asking for an environment to its first ``echo ok`` (ready), teardown, a shell builtin, a
-process started by the shell and one by `exec`, and the longest time the event loop was held up meanwhile.
+Prints one table, modes by turns: time from asking for an environment to its first ``echo ok`` (ready), teardown, a
+shell builtin, a process started by the shell and one by `exec`, and the longest time the event loop was held up.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ async def start_and_stop(concurrent: int, mode: str) -> None:
     watcher.cancel()
     cpu_ms = (sum(os.times()[:4]) - used) / len(ready) * 1e3
     print(
-        f"{mode:<8}{concurrent:>4} at once: ready {statistics.median(ready) * 1e3:7.1f} ms, at most {max(ready) * 1e3:7.1f}, "
-        f"gone {statistics.median(gone) * 1e3:6.1f} ms, {len(ready) / took:5.1f} lives/s, "
-        f"owner's CPU {cpu_ms:.1f} ms each, loop held up {worst[0] * 1e3:.0f} ms"
+        f"{mode:<8}{concurrent:>4} at once: ready {statistics.median(ready) * 1e3:7.1f} ms, "
+        f"at most {max(ready) * 1e3:7.1f}, gone {statistics.median(gone) * 1e3:6.1f} ms, "
+        f"{len(ready) / took:5.1f} lives/s, owner's CPU {cpu_ms:.1f} ms each, loop held up {worst[0] * 1e3:.0f} ms"
     )
 
 

@@ -31,9 +31,10 @@ from swe_plugin.types import Image
 numbers = itertools.count()
 
 async def rollout():
+    options = {"mode": sys.argv[1]}
     while True:
         image = Image(files={"a.py": f"# {next(numbers)}\\n" * 100})
-        async with SandboxEnvironment(EnvironmentSpec(image, env=AGENT_ENV, options={"mode": sys.argv[1]})) as environment:
+        async with SandboxEnvironment(EnvironmentSpec(image, env=AGENT_ENV, options=options)) as environment:
             await environment.shell("sleep 300 & setsid sleep 301 &")
             await environment.write_file("/tmp/x", b"x" * 100000)
             await environment.exec(["git", "status"])
@@ -107,7 +108,8 @@ def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home, mode):
 
 
 def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home, mode):
-    with subprocess.Popen([sys.executable, "-c", OWNER, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
+    command = [sys.executable, "-c", OWNER, mode]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
         deadline = time.monotonic() + 20
         while (
             not (zygotes := [pid for name in lease_ids() for pid in host_processes(name)])

@@ -35,6 +35,12 @@ def test_report_names_a_mode_and_how_each_limit_is_held():
         ("user", "clone: No space left on device", "max_*_namespaces"),
         ("user", "no system-call filter for riscv64", "x86_64 and aarch64"),
         ("user", "confinement: an agent process could mount", "CONFIG_SECCOMP_FILTER"),
+        ("rootmap", "this process is not root", "mode user"),
+        ("rootmap", "processes of a range of users are not bounded without the pids cgroup", "pids cgroup writable"),
+        ("rootmap", "mount_setattr: Invalid argument (mapping the owners of /x)", "Linux 5.19 or later"),
+        ("rootmap", "mount overlay on root: Invalid argument", "Linux 5.19 or later"),
+        ("rootmap", "user namespace for host ids from 1: Invalid argument", "has no such ids"),
+        ("rootmap", "user namespace for host ids from 1: No space left on device", "max_*_namespaces"),
         ("root", "", ""),
     ],
 )

@@ -38,7 +38,7 @@ class LayerSource:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An image: its layers, lowest first, the environment variables it wants, and its user; ``root`` if none is named."""
+    """An image: its layers, lowest first, the environment variables it wants, and its user (none named: ``root``)."""
 
     layers: Sequence[LayerSource]
     env: Mapping[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ _CONTAINER = (
     "(swe.environment.backend=docker)"
 )
 _SYS_ADMIN = 1 << 21
+_NAMESPACE = ("clone", "unshare", "user namespace")
 _SETTINGS = (
     (
         "/proc/sys/user/max_user_namespaces",
@@ -52,9 +53,9 @@ def explain(mode: str, reason: str, *, root: Path = Path("/")) -> str:
         return "make the pids cgroup writable"
     if reason.startswith("user namespace for host ids") and "Invalid argument" in reason:
         return "run outside of the container or user namespace, which has no such ids"
-    if mode == "rootmap" and ("mapping the owners" in reason or reason.startswith(("mount overlay", "overlay", "owners"))):
-        return "needs Linux 5.19 or later, and SWE_PLUGIN_HOME on ext4, xfs or btrfs (tmpfs: Linux 6.3), not on an overlay"
-    if reason.startswith(("clone", "unshare", "user namespace")) or "uid_map" in reason or "setgroups" in reason or "gid_map" in reason:
+    if mode == "rootmap" and (reason.startswith(("mount overlay", "overlay", "owners")) or "owners of" in reason):
+        return "needs Linux 5.19 or later, and SWE_PLUGIN_HOME on ext4, xfs or btrfs (tmpfs: 6.3), not on an overlay"
+    if reason.startswith(_NAMESPACE) or any(name in reason for name in ("uid_map", "gid_map", "setgroups")):
         setting = "" if mode == "root" else _setting(root)
         if "No space left" in reason:  # what the kernel also says where the limit is 0
             return setting or "a limit under /proc/sys/user/max_*_namespaces is reached: raise it"

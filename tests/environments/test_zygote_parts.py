@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from swe_plugin.environments.sandbox.zygote import cgroups
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.output import OutputBuffer
-from swe_plugin.environments.sandbox.zygote.seccomp import _OF_PROCESS, DENIED, build_filter
+from swe_plugin.environments.sandbox.zygote.seccomp import _OF_PROCESS, DENIED, build_filter, denying
 from swe_plugin.environments.sandbox.zygote.server import _report
 
 FRAMES = st.lists(st.tuples(st.dictionaries(st.text(max_size=3), st.integers()), st.binary(max_size=40)), max_size=5)
@@ -87,6 +87,14 @@ def test_filter(machine, arch, column):
     assert run_filter(program, 0, 0x40000003) == KILL  # i386
     if machine == "x86_64":
         assert run_filter(program, 0x40000000, arch) == KILL  # x32
+
+
+@pytest.mark.parametrize(("machine", "arch", "column"), MACHINES)
+def test_a_call_that_the_filter_leaves_is_refused_by_another_on_top(machine, arch, column):
+    program, rest = build_filter(machine, but="setns"), denying("setns", machine)
+    for name, numbers in DENIED.items():
+        verdicts = [run_filter(part, numbers[column], arch) for part in (program, rest)]
+        assert verdicts == ([ALLOW, EPERM] if name == "setns" else [EPERM, ALLOW]), name
 
 
 def test_no_filter_for_an_unknown_machine():

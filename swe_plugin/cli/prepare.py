@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from rich.table import Table
 
 from swe_plugin.cli.cache import size
 from swe_plugin.data.prepare.summary import Summary
-from swe_plugin.environments.sandbox.environment import agent_owner
 from swe_plugin.environments.sandbox.probe import require_mode
 from swe_plugin.errors import EnvironmentStartError
 
@@ -54,7 +52,7 @@ def image_sizes(bases: Iterable[str]) -> dict[str, Any]:
 
     bases = list(bases)
     try:
-        squash = agent_owner(require_mode("auto")) == (os.geteuid(), os.getegid())
+        squash = require_mode("auto") == "user"
     except EnvironmentStartError:
         squash = False
     found, daemon = estimate(bases, ImageStore(), squash=squash), _on_daemon(bases)

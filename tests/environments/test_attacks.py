@@ -115,7 +115,7 @@ async def test_a_supervisor_imports_nothing_any_more():
     """Its search path names directories that are the agent's after the pivot."""
     code = (
         "from swe_plugin.environments.sandbox.zygote import build\n"
-        "build._harden(None)\n"
+        "build._harden(build._FILTER)\n"
         "try:\n    import colorsys\nexcept ModuleNotFoundError:\n    print('refused')\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

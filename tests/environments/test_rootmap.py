@@ -1,6 +1,7 @@
 """Mode rootmap: the agent is root inside and nobody outside, in images that expect it."""
 
 import asyncio
+import ctypes
 import os
 import shutil
 import subprocess
@@ -100,6 +101,18 @@ async def test_every_sandbox_has_host_ids_of_its_own_which_the_next_one_gets(roo
     assert second != first
     async with SandboxEnvironment(rootmap.spec) as third:
         assert await mapped(third) == second
+
+
+async def test_what_the_kernel_counts_per_user_is_not_counted_as_roots(rootmap):
+    code = (
+        "import ctypes, time\nlibc = ctypes.CDLL(None)\nwhile libc.inotify_init() >= 0: pass\n"
+        "print('used up', flush=True); time.sleep(60)"
+    )
+    await rootmap.shell(f"coproc python3 -I -S -c '{code}'; read -r line <&${{COPROC[0]}}; echo $line", timeout_s=20)
+    instance = ctypes.CDLL(None).inotify_init()
+    assert instance >= 0
+    os.close(instance)
+    await rootmap.shell("kill $COPROC_PID")
 
 
 async def test_the_supervisor_is_another_user_in_another_namespace(rootmap):

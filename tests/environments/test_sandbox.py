@@ -79,7 +79,7 @@ async def test_limits_that_contradict_and_unknown_modes_are_refused():
         EnvironmentStartError, match=r"options\.colour=.*unknown option of the sandbox; known: mode, open_files"
     ):
         await SandboxEnvironment(dataclasses.replace(spec(), options={"colour": "blue"})).start()
-    with pytest.raises(EnvironmentStartError, match="must be one of auto, root, user"):
+    with pytest.raises(EnvironmentStartError, match="must be one of auto, root, rootmap, user"):
         await SandboxEnvironment(spec(mode="magic")).start()
 
 

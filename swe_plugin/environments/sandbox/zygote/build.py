@@ -75,7 +75,7 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
         if plan.network == "none":
             sys_.loopback_up()
         check_image(plan)
-        _harden(plan)
+        _harden(_FILTER if plan.namespace < 0 else _FILTER_BEFORE_JOINING)
         if plan.trial:
             run_trial(plan, cgroup_fds)
             channel.sendall(encode({"id": 0}))
@@ -122,10 +122,10 @@ def _make_directory(path: str, plan: Plan) -> None:
         os.chown(path, plan.uid, plan.gid)
 
 
-def _harden(plan: Plan) -> None:
+def _harden(program: bytes) -> None:
     """Take from PID 1 what it does not need, and hide its memory from the agent.
 
-    The filter is installed here, once: what it forbids, a supervisor that is set up does not need either, and
+    The filter `program` is installed here, once: what it forbids, a supervisor that is set up does not need either, and
     every process of the agent inherits it.
     """
     sys.path.clear()  # the directories it names are the agent's by now: what is not imported yet never will be
@@ -136,7 +136,7 @@ def _harden(plan: Plan) -> None:
     sys_.drop_capabilities(_KEEP)
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     sys_.prctl(sys_.PR_SET_DUMPABLE, 0)
-    sys_.set_seccomp_filter(_FILTER if plan.namespace < 0 else _FILTER_BEFORE_JOINING)
+    sys_.set_seccomp_filter(program)
 
 
 def _write(path: str, text: str) -> None:

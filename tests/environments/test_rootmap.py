@@ -108,7 +108,9 @@ async def test_what_the_kernel_counts_per_user_is_not_counted_as_roots(rootmap):
         "import ctypes, time\nlibc = ctypes.CDLL(None)\nwhile libc.inotify_init() >= 0: pass\n"
         "print('used up', flush=True); time.sleep(60)"
     )
-    await rootmap.shell(f"coproc python3 -I -S -c '{code}'; read -r line <&${{COPROC[0]}}; echo $line", timeout_s=20)
+    await rootmap.write_file("/tmp/up.py", code.encode())
+    said = await rootmap.shell("coproc python3 -I -S /tmp/up.py; read -r line <&${COPROC[0]}; echo; echo $line")
+    assert said.stdout.splitlines()[-1] == "used up", said
     instance = ctypes.CDLL(None).inotify_init()
     assert instance >= 0
     os.close(instance)

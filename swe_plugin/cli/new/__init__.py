@@ -1,0 +1,1 @@
+"""Working packages to start from; see `writer`."""

@@ -57,6 +57,10 @@ def test_a_repository_becomes_tasks_that_validate_and_prepare_take(repository, t
     prepared = call("prepare", "tasks", tmp_path / "made/tasks.parquet", *keep, "--out", tmp_path / "data")
     assert prepared.exit_code == 0, prepared.output
     assert list(read_tasks(tmp_path / "data/train.parquet", "rows")) == tasks
+    for policy, passed in (("gold", 3), ("empty", 0)):
+        words = ["--policy", policy, "--dataset", tmp_path / "data/train.parquet", "--out", tmp_path / policy, "--json"]
+        total = json.loads(call("eval", *words).stdout)["total"]
+        assert (total["graded"], total["passed"]) == (3, passed)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,24 @@
 """`swe-plugin prepare`: rows in, the files of training and an account of every row out."""
 
 import json
+import os
 import random
-import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from docs.shell_blocks import blocks, run_block
 from environments.image_archives import docker_save, layer
 from typer.testing import CliRunner
 
 from data.published import R2E_GYM, ROWS, SWE_BENCH, TASK
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
-from swe_plugin.plugins import Entry, load_plugins
 from swe_plugin.types import Task
 
 REPOS = ["acme/one", "acme/two", "other/three", "other/four"]
@@ -258,15 +259,29 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
     assert peaks[10_000] - peaks[500] < 40, peaks
 
 
-def test_the_dataset_of_the_manual_works_as_a_plugin(prepare, tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs/datasets.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "their_dataset.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    entry = Entry("datasets", "mine", "their_dataset:Mine", "", "somebody", "1.0")
-    monkeypatch.setitem(load_plugins().entries, ("datasets", "mine"), entry)
+@pytest.mark.slow
+def test_the_distribution_of_the_manual_adds_a_dataset(tmp_path):
+    """Its files, with the metadata that installing them writes, in a process of its own."""
+    for block in blocks((Path(__file__).parents[2] / "docs/datasets.md").read_text(encoding="utf-8")):
+        if block.file.startswith("mine/"):
+            run_block(block, tmp_path, tmp_path)
+    project = tomllib.loads((tmp_path / "mine/pyproject.toml").read_text())["project"]
+    info = tmp_path / "mine/swe_plugin_my_tasks-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = project["entry-points"]["swe_plugin"]
+    (info / "entry_points.txt").write_text("[swe_plugin]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
     good = {"id": "1", "title": "T", "project": "p", "image": "i:1", "failing": ["a"], "passing": "[]", "sha": "0"}
     path = write(tmp_path / "rows.jsonl", [good, good | {"id": "2", "sha": ""}, good | {"id": "3", "image": None}])
-    summary, out = prepare("mine", path)
-    assert ids(out / "train.parquet") == ["1"]
-    assert set(summary["dropped"]) == {"missing branch or base commit", "no image"}
+    done = subprocess.run(
+        [sys.executable, "-m", "swe_plugin.cli", "prepare", "my-tasks", path, "--no-sizes", "--json"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}/mine{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ids(tmp_path / "data/my-tasks/train.parquet") == ["1"]
+    assert set(json.loads(done.stdout)["dropped"]) == {"missing branch or base commit", "no image"}
+    lines = sum(path.read_text().count("\n") for path in (tmp_path / "mine/swe_plugin_my_tasks").glob("*.py"))
+    assert lines <= 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import socket
 from dataclasses import dataclass
@@ -28,22 +29,23 @@ class Range:
 
 
 class Ranges:
-    """Ranges that no running sandbox has, kept for the next one; a new one is drawn at random.
+    """Ranges that no running sandbox of this zygote has, kept for the next one; the first is drawn at random.
 
-    Sandboxes of different zygotes may draw the same. They cannot reach each other all the same, and share only what the
+    Sandboxes of different zygotes may have the same. They cannot reach each other all the same, and share only what the
     kernel counts per user (inotify watches, pending signals).
     """
 
     def __init__(self) -> None:
         self._free: list[Range] = []
+        self._numbers = itertools.count(int.from_bytes(os.urandom(2)))
 
     def take(self) -> Range:
-        """A range for one sandbox at a time; about a millisecond if a namespace has to be made for it.
+        """A range for one sandbox at a time.
 
         Raises:
             OSError: none can be made here.
         """
-        return self._free.pop() if self._free else _make(_FIRST + _SIZE * (int.from_bytes(os.urandom(2)) % _COUNT))
+        return self._free.pop() if self._free else _make(_FIRST + _SIZE * (next(self._numbers) % _COUNT))
 
     def give_back(self, used: Range) -> None:
         """No process of the sandbox is left."""

@@ -11,13 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from swe_plugin.grading.parsers import SWEBENCH
 from swe_plugin.types import GradingSpec
 
-__all__ = ["PLUGIN", "REPORT", "can_sign", "is_signed", "signed_command", "summary_of"]
+__all__ = ["PLUGIN", "REPORT", "believed", "can_sign", "is_signed", "signed_command"]
 
 _PYTEST = re.compile(r"(?:^|[\s/])pytest(?=\s|$)")
 _AGAIN = re.compile(r"\bdo\b(?:(?!\bdone\b).)*\bpytest\b|\bxargs\b.*\bpytest\b", re.DOTALL)
-_PARSERS = ("pytest", "pytest_dotted")
+_SWEBENCH = (
+    *("pytest", "pytest_options", "pytest_v2"),
+    *("astroid", "flask", "marshmallow", "pvlib", "pyvista", "sqlfluff", "xarray"),
+)
+_PARSERS = ("pytest", "pytest_dotted", *(f"{SWEBENCH}parse_log_{name}" for name in _SWEBENCH))
+_EXIT_CODE = re.compile(r"^>>>>> Test Exit Code: .*$", re.MULTILINE)
+_START, _END = ">>>>> Start Test Output", ">>>>> End Test Output"
 _SCRIPT = (
     'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" PYTEST_PLUGINS="$1${PYTEST_PLUGINS:+,$PYTEST_PLUGINS}"; '
     'export PYTHONPATH PYTEST_PLUGINS; shift; exec "$@"'
@@ -95,7 +102,8 @@ def pytest_configure(config):
 
 def can_sign(spec: GradingSpec) -> bool:
     """Whether the command calls pytest once, as far as its words tell: there is one word for one run."""
-    text = " ".join(spec.command)
+    scripts = (text.partition(_START)[2] for text in spec.tests.values())
+    text = " ".join([*spec.command, *(scripts if spec.parser.startswith(SWEBENCH) else ())])
     return spec.parser in _PARSERS and len(_PYTEST.findall(text)) == 1 and not _AGAIN.search(text)
 
 
@@ -115,7 +123,17 @@ def is_signed(log: str, nonce: str) -> bool:
     return f"{nonce} {_BEGIN}" in log.split("\n")
 
 
-def summary_of(report: bytes, nonce: str) -> str:
-    """What the plugin wrote, as pytest prints its short summary; empty if it is not signed, or there is none."""
+def believed(log: str, report: bytes, nonce: str) -> str:
+    """The log with what the plugin wrote in place of what was printed; no results if that is not signed.
+
+    Of the log of an evaluation script stay the marks and the exit code, and skips are left out: swebench's parsers
+    do not know which tests were skipped.
+    """
     signature, _, lines = report.decode(errors="replace").partition("\n")
-    return f"short test summary info\n{lines}" if signature == nonce else ""
+    results = lines if signature == nonce else ""
+    _, start, rest = log.partition(_START)
+    if not start:
+        return f"short test summary info\n{results}"
+    results = "".join(line for line in results.splitlines(keepends=True) if not line.startswith("SKIPPED"))
+    exit_codes = "\n".join(_EXIT_CODE.findall(rest.rpartition(_END)[2])[:1])
+    return f"{_START}\n{results}{_END}\n{exit_codes}\n"

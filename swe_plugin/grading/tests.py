@@ -15,7 +15,7 @@ from swe_plugin.grading.integrity import hidden_paths, left_out, met, tests_edit
 from swe_plugin.grading.parsers import parser, status_of
 from swe_plugin.grading.paths import file_changes
 from swe_plugin.grading.pytest_settings import PytestSettings
-from swe_plugin.grading.signed import PLUGIN, REPORT, can_sign, is_signed, signed_command, summary_of
+from swe_plugin.grading.signed import PLUGIN, REPORT, believed, can_sign, is_signed, signed_command
 from swe_plugin.types import ExecResult, Grade, Task, TestStatus
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ async def _believed(environment: Environment, log: str, nonce: str, report: str)
     if not report or not is_signed(log, nonce):
         return log
     try:
-        return summary_of(await environment.read_file(report), nonce)
+        return believed(log, await environment.read_file(report), nonce)
     except FileNotFoundError:
-        return ""
+        return believed(log, b"", nonce)
 
 
 def _no_verdict(result: ExecResult, statuses: dict[str, TestStatus]) -> str:

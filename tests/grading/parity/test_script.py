@@ -104,6 +104,15 @@ async def test_a_log_that_the_patch_forged_is_not_believed(task, tmp_path):
     assert set(map(str, grade.statuses.values())) == {"MISSING"}
 
 
+async def test_a_log_that_was_forged_and_ends_well_is_not_believed_where_reports_are_signed(task, tmp_path):
+    forge = FORGE.replace("_exit(3)", "_exit(0)").replace("os; print", "atexit, os; atexit.register(lambda: (print")
+    forge = forge.replace("os._exit(0)", "os._exit(0)))").replace("flush=True); os", "flush=True), os")
+    assert harness(forge, tmp_path) == dict.fromkeys(F2P + P2P, "PASSED"), "swebench itself believes it"
+    grade = await graded(task, forge)
+    assert not grade.resolved
+    assert [str(grade.statuses[test_id]) for test_id in F2P + P2P] == ["FAILED", "PASSED", "XFAIL"]
+
+
 def test_a_log_that_breaks_the_parser_is_no_verdict_but_may_be_the_patchs_doing():
     command = "./node_modules/.bin/mocha tests/run.js --reporter json"
     log = f">>>>> Start Test Output\n{command}\n{{\n>>>>> End Test Output\n"

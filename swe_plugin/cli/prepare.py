@@ -59,6 +59,7 @@ def image_sizes(bases: Iterable[str]) -> dict[str, Any]:
     return {
         "layers": found.n_layers,
         "layers_here": found.n_present,
+        "here_bytes": found.present_bytes,
         "layers_of_unknown_size": found.n_unknown,
         "total_bytes": found.total_bytes,
         "read_bytes": found.read_bytes,
@@ -87,7 +88,8 @@ def _on_daemon(bases: Iterable[str]) -> dict[str, int]:
 
 def _sizes(images: Mapping[str, Any]) -> str:
     parts = [
-        f"{size(images['total_bytes'])} compressed in {images['layers']} layers, {images['layers_here']} of them here",
+        f"{size(images['total_bytes'])} compressed in {images['layers']} layers",
+        f"{images['layers_here']} of them here, {size(images['here_bytes'])} unpacked",
         f"{size(images['read_bytes'])} to read",
     ]
     if unknown := images["layers_of_unknown_size"]:

@@ -265,3 +265,4 @@ def test_a_size_is_looked_up_without_pulling_and_a_registry_that_is_away_is_aske
     pull(registry)
     again = estimate(here[:1], ImageStore(), squash=True)
     assert (again.n_present, again.read_bytes, again.total_bytes) == (2, 0, found.total_bytes)
+    assert (found.present_bytes, again.present_bytes > 0) == (0, True)

@@ -26,6 +26,7 @@ class Estimate:
     Attributes:
         n_layers: all of them.
         n_present: those that are in the store.
+        present_bytes: what these take there, unpacked.
         total_bytes: of all layers, as they are kept where they come from (mostly compressed; unpacked two or three
             times as much).
         read_bytes: what of it has to be read, since the store lacks it.
@@ -35,6 +36,7 @@ class Estimate:
 
     n_layers: int
     n_present: int
+    present_bytes: int
     total_bytes: int
     read_bytes: int
     n_unknown: int
@@ -54,9 +56,11 @@ def estimate(bases: Iterable[str], store: ImageStore, *, squash: bool) -> Estima
             else:
                 steps |= {step.key: step for step in found.steps}
     missing = [step for step in steps.values() if not store.has(step.key)]
+    present = [entry.size_bytes for entry in store.entries() if entry.key in steps]
     return Estimate(
         len(steps),
         len(steps) - len(missing),
+        sum(present),
         sum(step.size_bytes for step in steps.values()),
         sum(step.size_bytes for step in missing),
         sum(not step.size_bytes for step in missing),

@@ -33,7 +33,8 @@ _PATCHED = re.compile(
     | sys\.modules\.(?:pop|setdefault|update|__setitem__)\(\s*\{{?\s*['"]{_FRAMEWORK}
     | ^\s*(?:async\s+)?def\s+pytest_\w+\( | ^\s*pytest_plugins\s*= | @(?:_?pytest|pluggy)\.(?:hookimpl|hookwrapper)\b
     | ^\s*(?:from|import)\s+_pytest\b | ^\s*(?:_?pytest|unittest)(?:\.\w+)+\s*=(?!=)
-    | setattr\(\s*(?:_?pytest|unittest)\b | \bTestCase\.\w+\s*=(?!=) | (?:__import__|import_module)\(\s*['"](?:_?pytest|unittest)\b
+    | setattr\(\s*(?:_?pytest|unittest)\b | \bTestCase\.\w+\s*=(?!=)
+    | (?:__import__|import_module)\(\s*['"](?:_?pytest|unittest)\b
     | sys\.modules\[\s*['"](?:_?pytest|unittest)\b[^\]\n]*\]\s*\.
     | ['"]pytest['"]\s+(?:not\s+)?in\s+sys\.modules | \bPYTEST_CURRENT_TEST\b | \bPYTEST_VERSION\b
     | ['"][^'"\n]*\bPASSED\b[^'"\n]*(?:::|\btest) | short\ test\ summary

@@ -2,6 +2,7 @@
 
 import pytest
 
+from swe_plugin.cli.prepare import image_sizes
 from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
 from swe_plugin.environments.docker import DockerEnvironment
 from swe_plugin.environments.docker.daemon import local_sizes
@@ -57,5 +58,8 @@ async def test_an_archive_is_an_image_too(client, tagged, tmp_path):
     assert seen == f"1000\nyes\n{FILES['calc.py']}"
 
 
-async def test_sizes_of_what_the_daemon_has_are_known_by_reference(tagged, dockerd):
-    assert local_sizes(dockerd.host)[tagged.removeprefix("docker:")] > 1_000_000
+async def test_sizes_of_what_the_daemon_has_are_known_by_reference(client, tagged, dockerd):
+    client.images.get(tagged.removeprefix("docker:")).tag("localhost:9/here")
+    assert local_sizes(dockerd.host)["localhost:9/here:latest"] > 1_000_000
+    found = image_sizes(["docker:localhost:9/here", "docker:localhost:9/gone"])
+    assert (found["on_daemon"], found["on_daemon_bytes"] > 1_000_000, [*found["unknown"].values()]) == (1, True, [1])

@@ -30,7 +30,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-kills bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -116,6 +116,9 @@ bench-grading: $(DEV) ## what grading costs beside the tests into docs/benchmark
 bench-tokens: $(DEV) ## what recording tokens costs, into docs/benchmarks.md (fetches tokenizers once)
 	$(BIN)/python .ci/chat_templates.py .cache/chat_templates
 	$(BIN)/python tests/benchmarks/bench_tokens.py
+
+bench-gateway: $(DEV) ## what OpenAI's protocol in front of the policy costs, into docs/benchmarks.md
+	$(BIN)/python tests/benchmarks/bench_gateway.py
 
 bench-kills: $(DEV) ## kill -9 of every kind of process in real runs
 	$(BIN)/python tests/benchmarks/bench_kills.py

@@ -148,6 +148,13 @@ class PolicyConfig:
     (up to rounding), whatever runs beside them. -1: the server's own randomness. Not in async modes."""
     concurrency: int = 256
     """Calls in flight per worker (vLLM servers queue what is above their limit)."""
+    max_cost_usd: float = 0.0
+    """Money that one rollout may cost with a hosted model; then it ends as `context_full`. 0: no limit."""
+    calls_per_minute: float = 0.0
+    """Calls of a hosted model that may begin in a minute, over all rollouts of a process. 0: no limit."""
+    cache_dir: str = ""
+    """Directory where answers of a hosted model are kept and taken from; needs a temperature of 0 or a seed, or all
+    samples of a task would be one. Empty: none."""
     litellm: dict[str, Any] = field(default_factory=dict)
     """More arguments of `litellm.acompletion` for a hosted model (`swe-plugin try`, never training), e.g. `temperature`
     or `api_base`; no API keys, which are read from environment variables."""

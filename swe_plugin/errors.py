@@ -11,6 +11,7 @@ Errors also inherit the matching builtin, so that callers who do not know this p
 from __future__ import annotations
 
 __all__ = [
+    "BudgetSpent",
     "ConfigError",
     "ContextOverflow",
     "EnvironmentStartError",
@@ -102,6 +103,10 @@ class ScaffoldError(SwePluginError, RuntimeError):
 
 class ContextOverflow(SwePluginError):
     """The next prompt does not fit the model's window: the rollout ends, its tokens stay valid."""
+
+
+class BudgetSpent(ContextOverflow):
+    """The rollout has cost what it may: it ends as if no room were left for another answer."""
 
 
 class PromptTooLong(SwePluginError, ValueError):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
-from swe_plugin.errors import ConfigError, ContextOverflow, PluginError, PolicyError
+from swe_plugin.errors import BudgetSpent, ConfigError, ContextOverflow, PluginError, PolicyError
+from swe_plugin.policies.answer_cache import AnswerCache
+from swe_plugin.policies.pace import Pace
 from swe_plugin.types import Message, Reply, Segment, ToolCall
 
 if TYPE_CHECKING:
@@ -22,6 +26,8 @@ _EXTRA = "litellm is not installed: pip install 'swe-plugin[litellm]'"
 _OPTIONS = "swe.policy.litellm"
 _SECRET = re.compile(r"(api_key|token|secret\w*|password|credentials|headers)$")
 _BASES = ("api_base", "base_url")
+_NOT_ASKED = ("api_key", "timeout", "num_retries", "max_retries")
+"""Arguments that no answer depends on."""
 _MAX_BACKOFF_S = 30.0
 _PASSING = (408, 409, 429)
 """Refusals of today: time-out, conflict, rate limit (RFC 9110, RFC 6585). Other 4xx will be refused again."""
@@ -42,7 +48,8 @@ class LitellmPolicy:
         backoff_s: pause before the second call of one answer; doubles, up to 30.
 
     Attributes:
-        usage: ``calls``, ``prompt_tokens``, ``completion_tokens``, and ``cost_usd`` where litellm knows the price.
+        usage: ``calls``, ``prompt_tokens``, ``completion_tokens``, ``cached_calls``, and ``cost_usd`` where litellm
+            knows the price.
 
     Raises:
         PluginError: litellm is not installed.
@@ -74,6 +81,8 @@ class LitellmPolicy:
             retry=retry_if_exception(_may_pass),
             reraise=True,
         )
+        self._max_cost_usd, self._pace = settings.max_cost_usd, Pace(settings.calls_per_minute)
+        self._cache = self._open_cache(settings.cache_dir)
 
     @property
     def takes_seed(self) -> bool:
@@ -89,12 +98,27 @@ class LitellmPolicy:
         """Answer the conversation; see `Policy.respond`.
 
         Raises:
-            ContextOverflow: the conversation is longer than the model's window.
+            ContextOverflow: the conversation is longer than the model's window, or the rollout has cost what it may.
             PolicyError: no answer after bounded retries; the message has the provider's reason.
         """
+        if 0 < self._max_cost_usd <= self.usage.get("cost_usd", 0.0):
+            raise BudgetSpent(f"swe.policy.max_cost_usd={self._max_cost_usd:g} is spent")
         asked = {"messages": [_to_openai(message) for message in messages], **({"tools": list(tools)} if tools else {})}
+        key = ""
+        if self._cache is not None:
+            plain = {name: value for name, value in self._arguments.items() if name not in _NOT_ASKED}
+            key = self._cache.key({**plain, **asked})
+            if (kept := await asyncio.to_thread(self._cache.get, key)) is not None:
+                self._add("cached_calls", 1.0)
+                return kept
+        reply = await self._ask(asked)
+        if self._cache is not None:
+            await asyncio.to_thread(self._cache.put, key, reply)
+        return reply
+
+    async def _ask(self, asked: Mapping[str, Any]) -> Reply:
         try:
-            response: Any = await self._attempts(self._litellm.acompletion, **self._arguments, **asked)
+            response: Any = await self._attempts(self._call, asked)
         except self._litellm.ContextWindowExceededError as error:
             raise ContextOverflow(_line(error)) from error
         except Exception as error:  # litellm maps every provider's errors, each of them a failure to answer
@@ -104,6 +128,18 @@ class LitellmPolicy:
         message = Message("assistant", choice.message.content or "", tuple(map(_call, choice.message.tool_calls or ())))
         n_tokens, n_prompt = (int(_tokens(response, f"{name}_tokens")) for name in ("completion", "prompt"))
         return Reply(message, choice.finish_reason == "length", n_tokens, n_prompt=n_prompt)
+
+    async def _call(self, asked: Mapping[str, Any]) -> Any:
+        await self._pace.turn()
+        return await self._litellm.acompletion(**self._arguments, **asked)
+
+    def _open_cache(self, directory: str) -> AnswerCache | None:
+        if not directory:
+            return None
+        if self._arguments.get("temperature") != 0 and "seed" not in self._arguments:
+            fix = f"needs {_OPTIONS}.temperature=0, or a seed: otherwise all samples of a task would be one answer"
+            raise ConfigError("swe.policy.cache_dir", directory, fix)
+        return AnswerCache(Path(directory))
 
     def _credentials(self, model: str) -> dict[str, str]:
         """What is missing is said before an environment starts.
@@ -130,7 +166,10 @@ class LitellmPolicy:
         cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
         spent = {"calls": 1.0, **{name: _tokens(response, name) for name in ("prompt_tokens", "completion_tokens")}}
         for name, amount in (spent | ({"cost_usd": cost} if cost is not None else {})).items():
-            self.usage[name] = self.usage.get(name, 0.0) + amount
+            self._add(name, amount)
+
+    def _add(self, name: str, amount: float) -> None:
+        self.usage[name] = self.usage.get(name, 0.0) + amount
 
 
 def _import() -> Any:

@@ -1,5 +1,6 @@
 """A hosted model answers like any policy: through litellm, against a server on a real port."""
 
+import asyncio
 import sys
 
 import pytest
@@ -76,6 +77,42 @@ async def test_use_is_summed_up_over_calls_and_attempts():
         "completion_tokens": 21,
     }
     assert 0 < used["cost_usd"] < 0.01
+
+
+async def test_a_rollout_ends_when_it_has_cost_what_it_may():
+    with openai_server({"content": "done"}) as server:
+        agent = policy(server, model="openai/gpt-4o-mini", max_cost_usd=1e-6)
+        await agent.respond(HISTORY)
+        with pytest.raises(ContextOverflow, match="max_cost_usd=1e-06 is spent"):
+            await agent.respond(HISTORY)
+    assert len(server.requests) == 1
+
+
+async def test_calls_begin_no_faster_than_allowed_over_all_rollouts():
+    with openai_server({"content": "done"}) as server:
+        agents = [policy(server, calls_per_minute=600) for _ in range(6)]
+        began = asyncio.get_running_loop().time()
+        await asyncio.gather(*(agent.respond(HISTORY) for agent in agents))
+        assert asyncio.get_running_loop().time() - began >= 0.5
+
+
+async def test_the_same_question_is_asked_once_and_its_key_is_in_no_file(tmp_path):
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+    with openai_server({"content": "so", "tool_calls": [call]}, {"content": "other"}) as server:
+        first, second = (policy(server, cache_dir=str(tmp_path), options={"temperature": 0}) for _ in range(2))
+        reply = await first.respond(HISTORY, tools=TOOLS)
+        assert await second.respond(HISTORY, tools=TOOLS) == reply
+        assert (await second.respond(HISTORY)).message.content == "other"
+        seeded = policy(server, cache_dir=str(tmp_path), options={"seed": 3})
+        assert (await seeded.respond(HISTORY, tools=TOOLS)).message.content == "other"
+    assert len(server.requests) == 3
+    assert second.usage["cached_calls"] == 1
+    assert "sk-of-the-test" not in "".join(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_a_cache_without_temperature_0_or_a_seed_would_make_all_samples_one():
+    with pytest.raises(ConfigError, match=r"swe.policy.cache_dir='x': needs swe.policy.litellm.temperature=0"):
+        policy(cache_dir="x")
 
 
 async def test_a_failing_call_is_tried_as_often_as_configured():

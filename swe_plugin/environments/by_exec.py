@@ -10,7 +10,7 @@ import secrets
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from swe_plugin.environments.base import Capability, EnvironmentSpec
 from swe_plugin.environments.sandbox.transfer import unpack_tree
@@ -64,8 +64,7 @@ class ExecEnvironment(SingleUse):
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__(spec)
         self._live = False
-        self._over = asyncio.Event()
-        """Stopped: running commands end."""
+        self._commands: set[asyncio.Future[ExecResult]] = set()
         self._shell = asyncio.Lock()
         state = f"/tmp/.shell-{secrets.token_hex(8)}"  # noqa: S108
         self._last, self._next = f"{state}-0", f"{state}-1"
@@ -106,7 +105,9 @@ class ExecEnvironment(SingleUse):
         """See `Environment.stop`."""
         if self._used:
             self._live = False
-            self._over.set()
+            for command in list(self._commands):
+                command.cancel()
+                await settled(command)
             await self.remove()
 
     async def is_alive(self) -> bool:
@@ -136,32 +137,28 @@ class ExecEnvironment(SingleUse):
         variables = [f"{name}={value}" for name, value in {**self.spec.env, **(env or {})}.items()]
         words = ["bash", "-c", _ENTER, "bash", cwd or self.spec.image.workdir, *variables, *argv]
         task = asyncio.ensure_future(self.run(words, timeout_s=timeout_s, stdin=stdin))
-        try:
-            await self._ended(task)
-        finally:
-            task.cancel()
-            await settled(task)
-            failure = None if task.cancelled() else task.exception()
-        if failure:
-            if isinstance(failure, EnvironmentUnavailable):
-                raise failure
-            raise self._unavailable(f"{type(failure).__name__}: {failure}") from failure
-        result = task.result()
-        if result.exit_code and not await self.is_alive():
-            raise self._unavailable()
-        return result
-
-    async def _ended(self, task: asyncio.Future[ExecResult]) -> None:
-        """Wait for `task`; the environment's own end is an error at once."""
-        over = asyncio.ensure_future(self._over.wait())
-        either: list[asyncio.Future[Any]] = [task, over]
+        self._commands.add(task)
         try:
             while not task.done():
-                await asyncio.wait(either, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([task], timeout=_LOOK_EVERY_S)
                 if not task.done() and not await self.is_alive():
                     raise self._unavailable()
         finally:
-            over.cancel()
+            task.cancel()
+            await settled(task)
+            self._commands.discard(task)
+            failure = None if task.cancelled() else task.exception()
+        return await self._result(task, failure)
+
+    async def _result(self, task: asyncio.Future[ExecResult], failure: BaseException | None) -> ExecResult:
+        """What `run` returned, unless that is the environment's failure and not the command's."""
+        if isinstance(failure, EnvironmentUnavailable):
+            raise failure
+        if failure:
+            raise self._unavailable(f"{type(failure).__name__}: {failure}") from failure
+        if task.cancelled() or (task.result().exit_code and not await self.is_alive()):
+            raise self._unavailable()
+        return task.result()
 
     async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
         """See `Environment.shell`; a script that was cut off leaves the state as it was before."""

@@ -15,10 +15,12 @@ from swe_plugin.environments.base import Capability, Environment, EnvironmentLim
 from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.types import ExecResult, Image
 
-__all__ = ["FILES", "OWN_SESSION", "Checks", "Shared", "bash", "gone", "needs", "running"]
+__all__ = ["FILES", "LOOP_HELD_S", "OWN_SESSION", "Checks", "Shared", "bash", "gone", "needs", "running"]
 
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "pkg/data.txt": "one\ntwo\n"}
 _SOON_S = 3.0
+LOOP_HELD_S = 0.5
+"""How long a call may sleep on the event loop, all told."""
 _NOTICED_WITHIN_S = 20.0
 OWN_SESSION = "$(command -v setsid)"
 """Before a command in a script: run it in a session of its own, if the image can."""

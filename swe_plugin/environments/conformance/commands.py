@@ -48,6 +48,12 @@ class CommandChecks(Checks):
         result = await environment.exec(["bash", "-c", 'printf "%s" "$2" | od -An -tx1 | tr -d " \\n"', "x", "y", word])
         assert bytes.fromhex(result.stdout) == word.encode(errors="surrogateescape")
 
+    @needs(Capability.PROCESSES)
+    async def test_a_long_argument_arrives_whole(self, environment: Environment) -> None:
+        """As long as the kernel takes one."""
+        result = await environment.exec(["bash", "-c", "echo ${#1}", "x", "y" * 120_000])
+        assert (result.stdout, result.exit_code) == ("120000\n", 0)
+
     @pytest.mark.parametrize("argv", [[], ["a\0b"]], ids=["empty", "nul"])
     async def test_an_impossible_command_line_is_refused(self, environment: Environment, argv: list[str]) -> None:
         """It is the caller's mistake, so it raises."""
@@ -69,17 +75,20 @@ class CommandChecks(Checks):
 
     @needs(Capability.PROCESSES)
     async def test_the_directory_can_be_chosen(self, environment: Environment) -> None:
-        """For one command."""
-        assert (await environment.exec(["pwd"], cwd="/usr/bin")).stdout == "/usr/bin\n"
+        """For one command, whatever its name is."""
+        await bash(environment, "mkdir -p '/tmp/odd $dir'")
+        for directory in ("/usr/bin", "/tmp/odd $dir"):
+            assert (await environment.exec(["pwd"], cwd=directory)).stdout == f"{directory}\n"
         assert (await environment.exec(["pwd"])).stdout == f"{self.image.workdir}\n"
 
     @needs(Capability.PROCESSES)
     async def test_variables_are_added_for_one_command(self, environment: Environment) -> None:
-        """Values arrive as they are, and those of the spec stay."""
+        """Values arrive as they are, those of the spec stay, and the command's own come first."""
         value = "two words\n$x 'é'"
         result = await environment.exec(["bash", "-c", 'printf "%s|%s" "$X" "$PATH"'], env={"X": value})
         assert result.stdout == f"{value}|{environment.spec.env['PATH']}"
         assert (await bash(environment, "echo ${X-unset}")).stdout == "unset\n"
+        assert (await bash(environment, "echo $TERM", env={"TERM": "other"})).stdout == "other\n"
 
     @needs(Capability.PROCESSES)
     async def test_stdin_is_fed_and_closed(self, environment: Environment) -> None:
@@ -135,6 +144,7 @@ class CommandChecks(Checks):
         """Not as an exception, and the environment goes on."""
         result = await environment.exec(["sleep", "60"], timeout_s=0.2)
         assert (result.timed_out, result.exit_code) == (True, -1)
+        assert 0.2 <= result.duration_s < 20
         assert (await environment.exec(["echo", "next"])).stdout == "next\n"
 
     @needs(Capability.PROCESSES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
+import contextlib
+import signal
 from pathlib import Path
 
 import pytest
@@ -63,11 +65,35 @@ class IsolationChecks(Checks):
             await environment.read_file(str(secret))
 
     @_isolated
+    async def test_links_of_the_agent_lead_to_no_file_of_this_machine(
+        self, environment: Environment, tmp_path: Path
+    ) -> None:
+        """Not for `read_file`, `write_file`, `upload` and `download` either, which may run outside."""
+        (tmp_path / "here").mkdir()
+        (tmp_path / "here/secret").write_text("swordfish-9")
+        (tmp_path / "plain").write_text("")
+        await bash(environment, f"ln -sfn {tmp_path}/here /tmp/leads-out")
+        for path in ("/tmp/leads-out/secret", f"/tmp/leads-out/../{tmp_path.name}/here/secret"):
+            with pytest.raises(OSError):
+                await environment.read_file(path)
+            with pytest.raises(OSError):
+                await environment.download(path, tmp_path / "got")
+        with contextlib.suppress(OSError):
+            await environment.write_file("/tmp/leads-out/written", b"")
+        with contextlib.suppress(OSError):
+            await environment.upload(tmp_path / "plain", "/tmp/leads-out/uploaded")
+        assert [path.name for path in (tmp_path / "here").iterdir()] == ["secret"]
+
+    @_isolated
     async def test_processes_of_this_machine_are_not_visible(self, environment: Environment) -> None:
-        """Nor can this one be signalled."""
+        """Nor can one be signalled."""
         result = await bash(environment, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
         assert "pytest" not in result.stdout
-        await bash(environment, f"kill -9 {os.getpid()}")
+        victim = await asyncio.create_subprocess_exec("sleep", "7800")
+        await bash(environment, f"kill -9 {victim.pid}")
+        assert victim.returncode is None
+        victim.kill()
+        assert await victim.wait() == -signal.SIGKILL
 
     @_isolated
     async def test_there_is_no_way_to_more_rights(self, environment: Environment) -> None:

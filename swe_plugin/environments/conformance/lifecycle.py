@@ -43,7 +43,7 @@ class LifecycleChecks(Checks):
         environment = self.make()
         await environment.stop()
         await environment.start()
-        await environment.stop()
+        await asyncio.gather(environment.stop(), environment.stop())
         await environment.stop()
         assert not await environment.is_alive()
 
@@ -90,6 +90,13 @@ class LifecycleChecks(Checks):
         assert (await environment.exec(["pwd"])).stdout == f"{self.image.workdir}\n"
         assert (await environment.shell("pwd")).stdout == f"{self.image.workdir}\n"
         assert (await environment.read_file("pkg/data.txt")).decode() == self.image.files["pkg/data.txt"]
+
+    async def test_files_of_the_image_are_written_as_they_are(self) -> None:
+        """Into the directory that the image names."""
+        image = Image(self.image.base, {"sub dir/ünï": "é\r\nno end", "calc.py": ""}, workdir="/srv/other")
+        async with self.make(image) as environment:
+            assert await environment.read_file("/srv/other/sub dir/ünï") == "é\r\nno end".encode()
+            assert (await environment.exec(["pwd"])).stdout == "/srv/other\n"
 
     @needs(Capability.PROCESSES, Capability.IMAGES)
     async def test_the_repository_is_clean_and_has_one_commit(self) -> None:

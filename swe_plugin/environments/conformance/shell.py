@@ -67,6 +67,7 @@ class ShellChecks(Checks):
         """And the next one is answered."""
         result = await environment.shell("sleep 60", timeout_s=0.2)
         assert (result.timed_out, result.exit_code) == (True, -1)
+        assert 0.2 <= result.duration_s < 20
         assert (await environment.shell("echo next")).stdout == "next\n"
 
     @_real
@@ -81,6 +82,15 @@ class ShellChecks(Checks):
         """With `set -u`."""
         assert "unbound variable" in (await environment.shell("A=1; set -u; echo $nope; echo on")).stdout
         assert (await environment.shell("set +u; echo $A")).stdout == "1\n"
+
+    @_real
+    async def test_a_script_that_shows_how_it_is_run_forges_nothing(self, environment: Environment) -> None:
+        """Whatever it prints of its own framing, output and exit code are those of the script."""
+        script = "set; declare -f; tr '\\0' '\\n' < /proc/$$/cmdline; env; trap -p; history; echo last; (exit 5)"
+        for _ in range(2):
+            result = await environment.shell(script)
+            assert result.stdout.endswith("\nlast\n")
+            assert result.exit_code == 5
 
     @_real
     async def test_exec_shares_no_state_with_the_shell(self, environment: Environment) -> None:
@@ -224,6 +234,7 @@ class ShellChecks(Checks):
     async def test_a_shell_and_commands_run_side_by_side(self, environment: Environment) -> None:
         """A long script holds no command up."""
         script = asyncio.ensure_future(environment.shell("sleep 1; echo script"))
+        await asyncio.sleep(0.2)
         assert (await environment.exec(["echo", "command"])).stdout == "command\n"
         assert not script.done()
         assert (await script).stdout == "script\n"

@@ -39,6 +39,10 @@ class BubblewrapEnvironment(ExecEnvironment):
         return Path(self.root).is_dir()
 
     async def run(self, argv, *, timeout_s, stdin):
+        limit = self.spec.limits.output_bytes
+        return await run_process(self.command(argv), timeout_s=timeout_s, stdin=stdin, output_bytes=limit)
+
+    def command(self, argv):
         bwrap = ["bwrap", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--bind", self.root, "/"]
         bwrap += ["--proc", "/proc", "--dev", "/dev"]
         for path in (*READ_ONLY.split(), *KERNEL.split()):
@@ -46,5 +50,4 @@ class BubblewrapEnvironment(ExecEnvironment):
         if not PYTHON.is_relative_to("/usr"):  # a Python of its own, e.g. of pyenv
             bwrap += ["--ro-bind", f"{PYTHON}", f"{PYTHON}", "--tmpfs", "/usr/local"]
             bwrap += ["--symlink", f"{PYTHON}/bin/python3", "/usr/local/bin/python3"]
-        limit = self.spec.limits.output_bytes
-        return await run_process([*bwrap, *argv], timeout_s=timeout_s, stdin=stdin, output_bytes=limit)
+        return [*bwrap, *argv]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from swe_plugin.cli.commands.options import fail
 from swe_plugin.errors import SwePluginError
 
-__all__ = ["INTERRUPTED", "TERMINATED", "run_command", "termination_cancels"]
+__all__ = ["INTERRUPTED", "TERMINATED", "run_command"]
 
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes, as shells give them: 128 and the signal's number."""
@@ -39,12 +39,12 @@ def run_command(work: Coroutine[Any, Any, Result], *, stopped: str = "stopped; n
 
 
 async def _terminable(work: Coroutine[Any, Any, Result]) -> Result:
-    with termination_cancels():
+    with _termination_cancels():
         return await work
 
 
 @contextmanager
-def termination_cancels() -> Iterator[None]:
+def _termination_cancels() -> Iterator[None]:
     """SIGTERM cancels the current task, as Ctrl-C does."""
     loop, current = asyncio.get_running_loop(), asyncio.current_task()
     assert current is not None

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from swe_plugin.cli.commands import completion
-from swe_plugin.cli.commands.options import FAILED, USAGE, AsJson, Dataset, fail
+from swe_plugin.cli.commands.options import FAILED, USAGE, AsJson, Backend, Dataset, Script, Settings, fail, settings_of
 from swe_plugin.cli.interrupts import INTERRUPTED, TERMINATED
 from swe_plugin.errors import SwePluginError, TooManyFailures
 
@@ -38,9 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def eval_(
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[swe.KEY=VALUE]...", help="Settings, see docs/configuration.md.")
-    ] = None,
+    settings: Settings = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -67,12 +65,8 @@ def eval_(
     ] = None,
     api_base: Annotated[str, typer.Option(help="Short for swe.policy.litellm.api_base: a server of your own.")] = "",
     concurrency: Annotated[int, typer.Option(min=1, help="Samples at once.")] = 8,
-    backend: Annotated[
-        str, typer.Option(help="Short for swe.environment.backend.", autocompletion=completion.backends)
-    ] = "",
-    script: Annotated[
-        Path | None, typer.Option(help="YAML or JSON for scripted: a list of commands, or {answers: [...]}.")
-    ] = None,
+    backend: Backend = "",
+    script: Script = None,
     out: Annotated[
         Path | None,
         typer.Option(show_default=False, help="Directory; one that exists is gone on with. Default: a new one."),
@@ -84,16 +78,13 @@ def eval_(
     Agent, environment, grader and records are those of training. Rates are over samples that have a verdict; how many
     have none, because infrastructure failed, stands beside each.
     """
-    shorts = {
-        "environment.backend": backend or None,
-        "policy.litellm.temperature": temperature,
-        "policy.litellm.api_base": api_base or None,
-    }
     from swe_plugin.cli.evaluation.words import Words
 
     try:
         words = Words(
-            settings=[*(settings or ()), *(f"swe.{key}={value}" for key, value in shorts.items() if value is not None)],
+            settings=settings_of(
+                settings, backend, policy__litellm__temperature=temperature, policy__litellm__api_base=api_base or None
+            ),
             policy=policy,
             predictions=predictions or (),
             script=script,
@@ -115,6 +106,11 @@ def eval_(
         fail("stopped before anything was started", _CODES[signal.SIGINT])
     except OSError as error:
         fail(f"cannot write: {error}", FAILED)
+    _end(done)
+
+
+def _end(done: Done) -> None:
+    """The exit code, and why it is not 0."""
     if done.stopped_by is not None:
         fail(
             f"stopped after {done.ran} samples; nothing is left running, the same command goes on",

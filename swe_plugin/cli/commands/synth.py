@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from swe_plugin.cli.commands import completion
-from swe_plugin.cli.commands.options import FAILED, AsJson
+from swe_plugin.cli.commands.options import FAILED, AsJson, Backend, settings_of
 
 if TYPE_CHECKING:
     from swe_plugin.synth.dataset import Ingredients
@@ -64,9 +63,7 @@ def synth(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="swe.KEY=VALUE", help="Settings, see docs/configuration.md.")
     ] = None,
-    backend: Annotated[
-        str, typer.Option(help="Short for swe.environment.backend.", autocompletion=completion.backends)
-    ] = "",
+    backend: Backend = "",
     as_json: AsJson = False,
 ) -> None:
     """Make verified tasks of any Python repository whose tests run under pytest.
@@ -95,9 +92,8 @@ def synth(
         arguments=tuple(pytest or ()),
     )
     chosen = replace(chosen, kinds=tuple(kind)) if kind else chosen
-    words = [*(settings or []), *([f"swe.environment.backend={backend}"] if backend else [])]
     ingredients = Ingredients(sources, with_ or (), image, as_of, jobs)
-    work = _synth(ingredients, chosen, out, words)
+    work = _synth(ingredients, chosen, out, settings_of(settings, backend))
     reports = run_command(work, stopped="stopped; no environment is left; the same command goes on from here")
     if as_json:
         print(json.dumps({"tasks": str(out / "tasks.parquet"), "projects": [r.to_json() for r in reports]}, indent=2))

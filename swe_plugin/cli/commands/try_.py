@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -12,8 +11,8 @@ import typer
 from rich.console import Console
 
 from swe_plugin.cli.commands import completion
-from swe_plugin.cli.commands.options import FAILED, AsJson, Dataset, fail
-from swe_plugin.errors import SwePluginError
+from swe_plugin.cli.commands.options import FAILED, AsJson, Backend, Dataset, Script, Settings, fail, settings_of
+from swe_plugin.cli.interrupts import run_command
 
 if TYPE_CHECKING:
     from swe_plugin.cli.episode.runner import Tried
@@ -26,7 +25,6 @@ _EPILOG = (
     "the reward; 1 infrastructure failed, so that there is no verdict (the cause is shown); 2 an argument or a setting "
     "is wrong and nothing was started; 130 Ctrl-C, 143 SIGTERM: nothing is left, nothing is recorded."
 )
-_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def register(app: typer.Typer) -> None:
@@ -36,9 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def try_(
     task: Annotated[str, typer.Argument(help="Instance id, see `swe-plugin tasks`.", autocompletion=completion.tasks)],
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[swe.KEY=VALUE]...", help="Settings, see docs/configuration.md.")
-    ] = None,
+    settings: Settings = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -46,12 +42,8 @@ def try_(
         ),
     ] = "keyboard",
     dataset: Dataset = "demo",
-    backend: Annotated[
-        str, typer.Option(help="Short for swe.environment.backend.", autocompletion=completion.backends)
-    ] = "",
-    script: Annotated[
-        Path | None, typer.Option(help="YAML or JSON for scripted: a list of commands, or {answers: [...]}.")
-    ] = None,
+    backend: Backend = "",
+    script: Script = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the record. Default: below swe.output.dir.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,15 +55,7 @@ def try_(
     prove nothing). scripted plays a file. keyboard lets you type the commands. litellm:<provider>/<model> asks a hosted
     model; its API key comes from the provider's environment variable.
     """
-    words = [*(settings or []), *([f"swe.environment.backend={backend}"] if backend else [])]
-    try:
-        tried = asyncio.run(_try(task, words, policy, dataset, script, out, as_json))
-    except SwePluginError as error:
-        fail(error)
-    except KeyboardInterrupt:
-        fail("stopped; nothing is left", _INTERRUPTED)
-    except asyncio.CancelledError:
-        fail("stopped; nothing is left", _TERMINATED)
+    tried = run_command(_try(task, settings_of(settings, backend), policy, dataset, script, out, as_json))
     if tried.result.reward is None:
         causes = [failure.error for failure in tried.result.failures]
         fail(f"no verdict ({tried.result.stop}): {causes[-1] if causes else 'see the record'}", FAILED)

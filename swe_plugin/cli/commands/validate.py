@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from swe_plugin.cli.commands import completion
-from swe_plugin.cli.commands.options import FAILED, AsJson
+from swe_plugin.cli.commands.options import FAILED, AsJson, Backend, Settings, settings_of
 
 if TYPE_CHECKING:
     from swe_plugin.validation.check import Effort
@@ -39,9 +39,7 @@ def validate(
         str,
         typer.Argument(help="Path of a .jsonl or .parquet, or a registered name.", autocompletion=completion.datasets),
     ],
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="[swe.KEY=VALUE]...", help="Settings, see docs/configuration.md.")
-    ] = None,
+    settings: Settings = None,
     out: Annotated[
         Path | None, typer.Option(help="Directory of the lists. Default: validate_DATASET below swe.output.dir.")
     ] = None,
@@ -57,9 +55,7 @@ def validate(
     ] = False,
     slow_start: Annotated[float, typer.Option(help="Seconds of a start after which an image is named slow.")] = 10.0,
     slow_tests: Annotated[float, typer.Option(help="Seconds of a grading after which a task is named slow.")] = 60.0,
-    backend: Annotated[
-        str, typer.Option(help="Short for swe.environment.backend.", autocompletion=completion.backends)
-    ] = "",
+    backend: Backend = "",
     as_json: AsJson = False,
 ) -> None:
     """Try every task before training: the reference fix must be resolved, the untouched tree must not.
@@ -74,8 +70,7 @@ def validate(
     from swe_plugin.validation.report import Report
 
     logging.getLogger("swe_plugin").addHandler(logging.NullHandler())  # what is logged is in the findings
-    words = [*(settings or []), *([f"swe.environment.backend={backend}"] if backend else [])]
-    work = _validate(dataset, words, out, jobs, Effort(repeat, orders), limit, again)
+    work = _validate(dataset, settings_of(settings, backend), out, jobs, Effort(repeat, orders), limit, again)
     findings, folder = run_command(work, stopped="stopped; no environment is left; the same command goes on from here")
     report = Report(
         findings,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swe_plugin.cli.episode.watch import Observer, WatchedScaffold
-from swe_plugin.cli.interrupts import termination_cancels
 from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.trajectories.remembering import RememberingStore
 
@@ -48,7 +47,7 @@ async def run_episode(
 
     Raises:
         ConfigError, PluginError: a name in `config` is wrong; nothing was started.
-        asyncio.CancelledError: SIGTERM, or the caller; the environment is gone and nothing is recorded.
+        asyncio.CancelledError: of the caller's; the environment is gone and nothing is recorded.
     """
     plugins.require(list(config.plugins))
     worker = build_rollout_worker(config, plugins, run_dir)
@@ -56,6 +55,5 @@ async def run_episode(
     store = RememberingStore(run_dir)
     if worker.store is not None:
         worker.store = store
-    with termination_cancels():
-        result = await worker.run(task, 0, make_policy, step=0, phase="val")
+    result = await worker.run(task, 0, make_policy, step=0, phase="val")
     return Tried(result, store.saved.get((task.instance_id, 0)))

@@ -2,10 +2,7 @@
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 
 import psutil
@@ -15,8 +12,9 @@ from typer.testing import CliRunner
 
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.demo import demo_tasks
-from swe_plugin.environments.home import home as node_state
 from swe_plugin.evaluation.samples import sample_seed
+
+from .running import leases, running, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -182,32 +180,8 @@ def test_predictions_about_other_tasks_are_said(call, tmp_path):
     assert (done.exit_code, "is about none of these tasks" in done.stderr) == (2, True)
 
 
-@contextlib.contextmanager
 def evaluating(tmp_path, *words):
-    """The command as a process with a node state of its own."""
-    state = tmp_path / "home"
-    state.mkdir()
-    (node_state() / "images").mkdir(parents=True, exist_ok=True)
-    (state / "images").symlink_to(node_state() / "images")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "swe_plugin.cli", "eval", *words, "--out", str(tmp_path / "out")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"SWE_PLUGIN_HOME": str(state)},
-        # A shell starts its background jobs deaf to Ctrl-C, and their children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def wait_for(found, process):
-    while not found():
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
+    return running(tmp_path, "eval", *words, "--out", tmp_path / "out")
 
 
 def sleeping(process):
@@ -217,10 +191,6 @@ def sleeping(process):
         with contextlib.suppress(psutil.Error):
             found += child.name() == "sleep"
     return found
-
-
-def leases(tmp_path):
-    return [path for path in (tmp_path / "home/leases").rglob("*") if path.is_file()]
 
 
 @pytest.mark.slow

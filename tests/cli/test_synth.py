@@ -1,20 +1,16 @@
 """`swe-plugin synth`: a repository becomes tasks in the sandbox, which `validate` and `prepare` take as they are."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 
-import psutil
 import pytest
 from synth.projects import FILES
 from typer.testing import CliRunner
 
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
-from swe_plugin.environments.home import home as node_state
+
+from .running import assert_stopped, leases, lines_of, running, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -92,35 +88,13 @@ def test_mistakes_end_with_their_reason(repository, tmp_path, monkeypatch, words
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopping_leaves_no_environment_and_keeps_what_was_tried(repository, tmp_path, number, code):
-    state = tmp_path / "home"
-    state.mkdir()
-    (state / "images").symlink_to(node_state() / "images")
-    out = tmp_path / "made"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "swe_plugin.cli", "synth", str(repository), "--runs", "2", "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"SWE_PLUGIN_HOME": str(state)},
-        # A shell starts its background jobs deaf to Ctrl-C, and their children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        tried = out / "tried.jsonl"
-        deadline = time.monotonic() + 150
-        while not (tried.exists() and tried.read_text().count("\n") > 2) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        leases = [path.stem for path in (state / "leases").rglob("*") if path.is_file()]
+    out, tried = tmp_path / "made", tmp_path / "made/tried.jsonl"
+    with running(tmp_path, "synth", repository, "--runs", 2, "--out", out) as process:
+        wait_for(lambda: lines_of(tried) > 2, process)
+        held = leases(tmp_path)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == code, err
+    assert_stopped(process, code, err, tmp_path, held)
     assert b"goes on from here" in err
-    assert b"Traceback" not in err
-    assert leases
-    assert not [path for path in (state / "leases").rglob("*") if path.is_file()]
-    commands = [" ".join(other.info["cmdline"] or []) for other in psutil.process_iter(["cmdline"])]
-    assert not [command for command in commands if any(lease in command for lease in leases)]
     assert not (out / "tasks.parquet").exists()
-    assert tried.read_text().count("\n") > 2
+    assert lines_of(tried) > 2

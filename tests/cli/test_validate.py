@@ -1,21 +1,18 @@
 """`swe-plugin validate`: real tasks in the sandbox, the lists it writes, and how it stops."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 from typer.testing import CliRunner
 from validation.cases import BAD, GOOD, script, variant
 
 from swe_plugin.cli.app import build_app
 from swe_plugin.data.files import read_tasks
-from swe_plugin.environments.home import home as node_state
+
+from .running import assert_stopped, leases, lines_of, running, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -87,39 +84,17 @@ def test_mistakes_are_one_line_and_start_nothing(call, tmp_path, words, reason):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopping_leaves_no_environment_and_the_next_call_goes_on(tmp_path, number, code):
-    state = tmp_path / "home"
-    state.mkdir()
-    (state / "images").symlink_to(node_state() / "images")
     stuck = variant("stuck", grading__tests=script("sleep 300\n"), grading__timeout_s=300.0)
     rows = write(tmp_path / "rows.jsonl", GOOD, stuck)
     words = ["validate", rows, "--out", str(tmp_path / "out"), "--jobs", "1", "--repeat", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "swe_plugin.cli", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"SWE_PLUGIN_HOME": str(state)},
-        # A shell starts its background jobs deaf to Ctrl-C, and their children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
-        done = tmp_path / "out/done.jsonl"
-        deadline = time.monotonic() + 100
-        while not (done.exists() and done.read_text().count("\n")) and time.monotonic() < deadline:
-            time.sleep(0.1)
+    with running(tmp_path, *words) as process:
+        wait_for(lambda: lines_of(tmp_path / "out/done.jsonl"), process)
         time.sleep(1)  # the second task is at work
-        leases = [path.stem for path in (state / "leases").rglob("*") if path.is_file()]
+        held = leases(tmp_path)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == code, err
+    assert_stopped(process, code, err, tmp_path, held)
     assert b"goes on from here" in err
-    assert b"Traceback" not in err
-    assert leases
-    assert not [path for path in (state / "leases").rglob("*") if path.is_file()]
-    commands = [" ".join(other.info["cmdline"] or []) for other in psutil.process_iter(["cmdline"])]
-    assert not [command for command in commands if any(lease in command for lease in leases)]
     write(Path(rows), GOOD)
     again = CliRunner().invoke(build_app(), words)
     assert again.exit_code == 0, again.output

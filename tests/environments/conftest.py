@@ -8,19 +8,22 @@ import pytest
 import pytest_asyncio
 
 from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
-from swe_plugin.environments.home import home
+from swe_plugin.environments.home import home as node_state
+from swe_plugin.environments.images import resolve
 from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote
 from swe_plugin.environments.sandbox.owner import current_zygote
 from swe_plugin.environments.sandbox.probe import MODES, require_mode, try_mode
 from swe_plugin.types import Image
 
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "pkg/data.txt": "one\ntwo\n"}
+AGENT = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+"""Who owns the layers of the mode that is preferred here."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def swe_home(tmp_path_factory):
     """Leases and trials in a temporary directory, removed with it; nothing of the sandboxes may be left at the end."""
-    shared = home() / "images"
+    shared = node_state() / "images"
     shared.mkdir(exist_ok=True)
     path = tmp_path_factory.mktemp("home")
     (path / "images").symlink_to(shared)
@@ -36,6 +39,18 @@ def swe_home(tmp_path_factory):
     else:
         os.environ["SWE_PLUGIN_HOME"] = before
     assert not leases, leases
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, swe_home):
+    """A state directory with the host image alone, so that what a module's tests build goes with them."""
+    path, before = tmp_path_factory.mktemp("images"), os.environ["SWE_PLUGIN_HOME"]
+    host = resolve(Image(), owner=AGENT).directories[-1]
+    os.environ["SWE_PLUGIN_HOME"] = str(path)
+    (path / "images").mkdir()
+    (path / "images" / host.name).symlink_to(host.resolve())
+    yield path
+    os.environ["SWE_PLUGIN_HOME"] = before
 
 
 def spec(*, mode="auto", files=FILES, **limits):

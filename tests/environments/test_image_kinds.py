@@ -17,13 +17,12 @@ from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
-from .conftest import MODES, skip_unless
+from .conftest import AGENT, MODES, skip_unless
 from .image_archives import directory_layer, docker_save, layer, member, oci_layout
 from .image_repositories import FIX, git, leaky_repository
 
 pytestmark = pytest.mark.slow
 
-OWNER = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 HELLO = layer(("testbed/", None), ("testbed/hello.txt", "hello\n"), ("srv/a/one", "1"), ("srv/b", "2"), ("srv/c", "3"))
 CHANGES = layer(("srv/.wh.b", ""), ("srv/a/.wh..wh..opq", ""), ("srv/a/two", "2"), ("srv/c/", None), ("srv/c/d", "4"))
 TREE = "srv: a c\nsrv/a: two\nsrv/c: d\nhello\n"
@@ -31,21 +30,9 @@ LOOK = "cd / && for d in srv srv/a srv/c; do echo $d: $(ls $d); done; cat /testb
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, swe_home):
-    """A state directory with the host image, so that what these tests build goes with them."""
-    path, before = tmp_path_factory.mktemp("kinds"), os.environ["SWE_PLUGIN_HOME"]
-    host = resolve(Image(), owner=OWNER).directories[-1]
-    os.environ["SWE_PLUGIN_HOME"] = str(path)
-    (path / "images").mkdir()
-    (path / "images" / host.name).symlink_to(host.resolve())
-    yield path
-    os.environ["SWE_PLUGIN_HOME"] = before
-
-
-@pytest.fixture(scope="module")
 def root(home, tmp_path_factory):
     """A directory with bash, git and coreutils: the host image without Python, for these tests' time."""
-    host, root = resolve(Image(), owner=OWNER).directories[-1], tmp_path_factory.mktemp("base") / "root"
+    host, root = resolve(Image(), owner=AGENT).directories[-1], tmp_path_factory.mktemp("base") / "root"
     shutil.copytree(host, root, symlinks=True, copy_function=os.link, ignore=shutil.ignore_patterns("python*"))
     return root
 
@@ -101,9 +88,9 @@ async def test_every_kind_starts_and_is_the_same_inside(kinds, kind, mode):
 
 
 def test_images_share_their_layers(kinds):
-    one, two = (resolve(Image(kinds[kind], workdir="/nowhere"), owner=OWNER) for kind in ("layout", "layout, short"))
+    one, two = (resolve(Image(kinds[kind], workdir="/nowhere"), owner=AGENT) for kind in ("layout", "layout, short"))
     assert one.directories[1:] == two.directories
-    three = resolve(Image(kinds["docker save"], workdir="/nowhere"), owner=OWNER)
+    three = resolve(Image(kinds["docker save"], workdir="/nowhere"), owner=AGENT)
     assert one.directories == three.directories, "the form does not matter, the content does"
     assert one.key == three.key != two.key
     for layers in (one, two, three):
@@ -113,14 +100,14 @@ def test_images_share_their_layers(kinds):
 def test_a_second_look_reads_no_archive(kinds, tmp_path):
     docker_save(tmp_path / "x.tar", [HELLO])
     image = Image(f"oci:{tmp_path}/x.tar", workdir="/nowhere")
-    first = resolve(image, owner=OWNER)
+    first = resolve(image, owner=AGENT)
     (tmp_path / "x.tar").unlink()
-    assert resolve(image, owner=OWNER).directories == first.directories
+    assert resolve(image, owner=AGENT).directories == first.directories
     for _ in range(2):
         first.release()
     ImageStore().remove(first.directories[0].name)
     with pytest.raises(EnvironmentStartError, match=r"x.tar does not exist"):
-        resolve(image, owner=OWNER)
+        resolve(image, owner=AGENT)
 
 
 async def test_a_running_sandbox_keeps_its_layers(kinds):
@@ -204,7 +191,7 @@ def test_a_checkout_brings_the_history_up_to_its_commit_only(home, tmp_path):
     commit, forbidden = leaky_repository(tmp_path / "repo", tmp_path / "alternate")
     git(tmp_path / "repo", "replace", "-d", commit)
     image = Image(repository=str(tmp_path / "repo"), commit=commit)
-    layers = resolve(image, owner=OWNER)
+    layers = resolve(image, owner=AGENT)
     top = layers.directories[0] / "testbed"
     assert (top / "calc.py").read_text() != FIX
     assert git(top, "rev-parse", "HEAD") == commit
@@ -212,9 +199,9 @@ def test_a_checkout_brings_the_history_up_to_its_commit_only(home, tmp_path):
     there = set(git(top, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split())
     assert not there & forbidden
     assert git(top, "tag").split() == ["v1.0", "v1.1"]
-    assert top.stat().st_uid == (top / "calc.py").stat().st_uid == OWNER[0]
+    assert top.stat().st_uid == (top / "calc.py").stat().st_uid == AGENT[0]
     with pytest.raises(EnvironmentStartError, match=r"image.commit='main': must be a full commit id"):
-        resolve(dataclasses.replace(image, commit="main"), owner=OWNER)
+        resolve(dataclasses.replace(image, commit="main"), owner=AGENT)
 
 
 ALIEN = b"\x7fELF\x02\x01\x01" + bytes(11) + (8).to_bytes(2, "little") + bytes(44)
@@ -254,7 +241,7 @@ async def test_an_image_for_another_architecture_says_so_before_anything_is_unpa
         with pytest.raises(
             EnvironmentStartError, match=f"wrong architecture: it is for linux/{there}, this machine is"
         ):
-            resolve(Image(reference), owner=OWNER)
+            resolve(Image(reference), owner=AGENT)
 
 
 def test_a_work_directory_that_the_agent_may_not_write_is_refused(kinds):
@@ -276,7 +263,7 @@ def test_a_damaged_layout_is_found_by_its_digests(home, tmp_path, what):
     else:
         path.write_bytes(blobs[path].replace(b"0", b"1", 1))
     with pytest.raises(EnvironmentStartError, match=r"image 'oci:.*layout'.* damaged") as caught:
-        resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=OWNER)
+        resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=AGENT)
     assert "\n" not in str(caught.value)
     assert not ImageStore().has("a")
 
@@ -288,5 +275,5 @@ def test_layers_may_be_compressed(home, tmp_path, compression):
         compress = pytest.importorskip("zstandard", reason="layers compressed with zstd").compress
     data = layer(("testbed/", None), ("testbed/word", compression))
     layout = oci_layout(tmp_path / "layout", {"demo": [data]}, compress=compress)
-    layers = resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=OWNER)
+    layers = resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=AGENT)
     assert (layers.directories[0] / "testbed/word").read_text() == compression

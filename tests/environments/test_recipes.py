@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 import zipfile
 from dataclasses import replace
 
@@ -15,12 +14,10 @@ from swe_plugin.environments.sandbox.builder import run_in_layers
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
-from .conftest import MODES, skip_unless
+from .conftest import AGENT, MODES, skip_unless
 from .image_repositories import git
 
 pytestmark = pytest.mark.slow
-
-OWNER = (1000, 1000) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 
 
 def wheel(path, name, version, text):
@@ -38,18 +35,6 @@ def wheel(path, name, version, text):
         for file, data in {**files, f"{name}-{version}.dist-info/RECORD": record}.items():
             archive.writestr(file, data)
     return f"{name}-{version}-py3-none-any.whl"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory, swe_home):
-    """A state directory with the host image."""
-    path, before = tmp_path_factory.mktemp("recipes"), os.environ["SWE_PLUGIN_HOME"]
-    host = resolve(Image(), owner=OWNER).directories[-1]
-    os.environ["SWE_PLUGIN_HOME"] = str(path)
-    (path / "images").mkdir()
-    (path / "images" / host.name).symlink_to(host.resolve())
-    yield path
-    os.environ["SWE_PLUGIN_HOME"] = before
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +99,7 @@ async def test_set_up_has_uv_and_the_certificates_of_this_machine_and_leaves_nei
 def test_commits_share_what_is_below_them(home, repository):
     top, (first, second) = repository
     one, two = (
-        resolve(Image(repository=str(top), commit=commit), owner=OWNER).directories for commit in (first, second)
+        resolve(Image(repository=str(top), commit=commit), owner=AGENT).directories for commit in (first, second)
     )
     assert one[1:] == two[1:]
     assert [(layers[0] / "testbed/version").read_text() for layers in (one, two)] == ["1\n", "2\n"]
@@ -124,7 +109,7 @@ def test_a_command_that_fails_is_an_error_with_what_it_said_and_no_layer(home):
     image = Image(files={"a": "x"}, setup=("echo fine", "echo reason >&2; false", "touch /never"))
     before = len(ImageStore().entries())
     with pytest.raises(EnvironmentStartError, match=r"image 'host': .*failed \(exit code 1\): fine\nreason"):
-        resolve(image, owner=OWNER, run=run_in_layers)
+        resolve(image, owner=AGENT, run=run_in_layers)
     assert len(ImageStore().entries()) <= before + 2, "the repository, for both owners"
     assert list((home / "images/tmp").iterdir()) == []
 
@@ -132,7 +117,7 @@ def test_a_command_that_fails_is_an_error_with_what_it_said_and_no_layer(home):
 def test_a_recipe_that_turns_etc_into_a_link_touches_nothing_here(home, tmp_path):
     (tmp_path / "resolv.conf").write_text("mine")
     setup = ("mv /etc /old", f"ln -s {tmp_path} /etc")
-    layers = resolve(Image(files={"link": "x"}, setup=setup), owner=OWNER, run=run_in_layers)
+    layers = resolve(Image(files={"link": "x"}, setup=setup), owner=AGENT, run=run_in_layers)
     assert layers.view.lookup("/etc").is_symlink()
     assert (tmp_path / "resolv.conf").read_text() == "mine"
     layers.release()
@@ -140,7 +125,7 @@ def test_a_recipe_that_turns_etc_into_a_link_touches_nothing_here(home, tmp_path
 
 def test_without_a_sandbox_a_recipe_is_refused(home):
     with pytest.raises(EnvironmentStartError, match="run in a sandbox, which does not work here"):
-        resolve(Image(files={"b": "y"}, setup=("true",)), owner=OWNER)
+        resolve(Image(files={"b": "y"}, setup=("true",)), owner=AGENT)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +138,7 @@ def test_without_a_sandbox_a_recipe_is_refused(home):
 )
 def test_recipes_that_contradict_are_refused(home, fields, message):
     with pytest.raises(EnvironmentStartError, match=message):
-        resolve(replace(Image(), **fields), owner=OWNER)
+        resolve(replace(Image(), **fields), owner=AGENT)
 
 
 async def test_requirements_are_installed_for_the_interpreter_of_the_base(home, tmp_path):
@@ -161,7 +146,7 @@ async def test_requirements_are_installed_for_the_interpreter_of_the_base(home, 
     import shutil
 
     root = tmp_path / "root"
-    shutil.copytree(resolve(Image(), owner=OWNER).directories[-1], root, symlinks=True)
+    shutil.copytree(resolve(Image(), owner=AGENT).directories[-1], root, symlinks=True)
     (root / "wheels").mkdir()
     name = wheel(root / "wheels", "leftpad", "1.0", "pad = str.rjust\n")
     image = Image(

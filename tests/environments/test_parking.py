@@ -5,29 +5,14 @@ import asyncio
 import pytest
 
 from swe_plugin.environments import EnvironmentLimits, EnvironmentPool, EnvironmentSpec, Slots
-from swe_plugin.environments.dummy import DummyBehaviour, DummyEnvironment
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
+
+from .dummies import Factory
 
 
 def spec(name="a@0", **limits):
     return EnvironmentSpec(Image(), EnvironmentLimits(start_timeout_s=0.5, **limits), label=name)
-
-
-class Factory:
-    """Makes dummies and remembers them."""
-
-    def __init__(self, **behaviour):
-        self.behaviour = DummyBehaviour(**behaviour)
-        self.made = []
-
-    def __call__(self, spec):
-        self.made.append(DummyEnvironment(spec, behaviour=self.behaviour))
-        return self.made[-1]
-
-    @property
-    def left(self):
-        return [environment for environment in self.made if not environment.stopped]
 
 
 async def nothing(environment):

@@ -9,23 +9,9 @@ from swe_plugin.environments.dummy import DummyBehaviour, DummyEnvironment
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
+from .dummies import Factory
+
 SPEC = EnvironmentSpec(Image(), EnvironmentLimits(start_timeout_s=0.1), label="pool")
-
-
-class Factory:
-    """Makes dummies and remembers them."""
-
-    def __init__(self, **behaviour):
-        self.behaviour = DummyBehaviour(**behaviour)
-        self.made = []
-
-    def __call__(self, spec):
-        self.made.append(DummyEnvironment(spec, behaviour=self.behaviour))
-        return self.made[-1]
-
-    @property
-    def all_stopped(self):
-        return all(environment.stopped for environment in self.made)
 
 
 async def test_a_lease_starts_an_environment_and_stops_it():

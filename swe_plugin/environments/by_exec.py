@@ -24,6 +24,7 @@ __all__ = ["ExecEnvironment"]
 _LOOK_EVERY_S = 5.0
 """How often `is_running` is asked while a command runs: a connection that hangs does not say that its end is gone."""
 _CHUNK_BYTES = 768 << 10  # of a file, as base64 in one command's output
+_PIECE_BYTES = 90_000  # of stdin, as base64 in one argument; the kernel takes 128 KiB
 _MISSING = 66
 _ENTER = 'cd -- "$1" || exit 126; shift; exec env -i "$@"'
 _REPOSITORY = """\
@@ -60,6 +61,9 @@ class ExecEnvironment(SingleUse):
     """
 
     lacks: ClassVar[Mapping[Capability, str]] = {Capability.SESSION: "each script has a bash of its own"}
+
+    takes_stdin: ClassVar[bool] = True
+    """Whether `run` can feed stdin. Else it is never asked to: a file inside takes its place."""
 
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__(spec)
@@ -136,6 +140,8 @@ class ExecEnvironment(SingleUse):
             raise self._unavailable()
         variables = [f"{name}={value}" for name, value in {**self.spec.env, **(env or {})}.items()]
         words = ["bash", "-c", _ENTER, "bash", cwd or self.spec.image.workdir, *variables, *argv]
+        if stdin and not self.takes_stdin:
+            words, stdin = await self._with_file(words, stdin), b""
         task = asyncio.ensure_future(self.run(words, timeout_s=timeout_s, stdin=stdin))
         self._commands.add(task)
         try:
@@ -149,6 +155,13 @@ class ExecEnvironment(SingleUse):
             self._commands.discard(task)
             failure = None if task.cancelled() else task.exception()
         return await self._result(task, failure)
+
+    async def _with_file(self, words: list[str], stdin: bytes) -> list[str]:
+        """`words` with `stdin` from a file inside, which is gone once it is open."""
+        path, write = f"/tmp/.stdin-{secrets.token_hex(8)}", 'printf %s "$2" | base64 -d >> "$1"'  # noqa: S108
+        for start in range(0, len(stdin), _PIECE_BYTES):
+            await self._do(write, path, base64.b64encode(stdin[start : start + _PIECE_BYTES]).decode())
+        return ["bash", "-c", 'exec < "$1" && rm -f -- "$1" && shift && exec "$@"', "bash", path, *words]
 
     async def _result(self, task: asyncio.Future[ExecResult], failure: BaseException | None) -> ExecResult:
         """What `run` returned, unless that is the environment's failure and not the command's."""

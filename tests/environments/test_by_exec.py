@@ -84,6 +84,25 @@ async def test_shell_state_has_odd_values_aliases_and_options(remote):
         assert done.stdout == "a\nb 1 y z *\nhi\nnullglob       \ton\n0\n"
 
 
+class Deaf(Remote):
+    takes_stdin = False
+
+    async def run(self, argv, *, timeout_s, stdin):
+        assert stdin == b""
+        assert max(map(len, argv)) < 128 << 10
+        return await super().run(argv, timeout_s=timeout_s, stdin=stdin)
+
+
+async def test_a_way_there_without_stdin_is_enough(tmp_path):
+    content = bytes(range(256)) * 1000
+    image = Image(workdir=str(tmp_path / "w"), files={"a": "1"})
+    async with Deaf(EnvironmentSpec(image, env=AGENT_ENV)) as remote:
+        await remote.write_file("big", content)
+        assert (tmp_path / "w/big").read_bytes() == await remote.read_file("big") == content
+        assert (await remote.exec(["wc", "-c"], stdin=content)).stdout == f"{len(content)}\n"
+        assert (await remote.shell("cat; wc -c < big")).stdout == f"{len(content)}\n"
+
+
 async def test_a_cancelled_command_is_dead():
     command = asyncio.create_task(run_process(NAP.split()))
     await asyncio.sleep(0.2)

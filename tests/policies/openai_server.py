@@ -25,7 +25,6 @@ class Answers(ThreadingHTTPServer):
     def base(self):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-
     def handle_error(self, request, client_address):
         """A client that did not wait is not worth a traceback (whose printing, in this thread, would disturb `ast` in
         Python 3.11); a test that misses its answer fails by itself."""

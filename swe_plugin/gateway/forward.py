@@ -29,6 +29,7 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 _SOURCE = (Path(__file__).parent / "inside.py").read_text(encoding="utf-8")
 _FIRST = 'until [ -p "$1" ]; do sleep 0.01; done; exec cat "$1"'
 _PUSH = 'exec cat > "$1"'
+_REACH = 'exec 3<> "/dev/tcp/127.0.0.1/$1"'
 
 
 @asynccontextmanager
@@ -44,7 +45,7 @@ async def forwarded(
         failed: told if the environment is lost meanwhile. What the agent does to the forwarder is its own affair.
 
     Raises:
-        ScaffoldError: the forwarder does not start there.
+        ScaffoldError: the forwarder does not start there, or the environment's commands have a loopback each.
         EnvironmentUnavailable: the environment is dead.
     """
     link = _Link(environment, connect, timeout_s)
@@ -57,6 +58,7 @@ async def forwarded(
         if not link.port.done():
             result = tasks[0].result()
             raise ScaffoldError(f"the forwarder does not start in the environment, it needs python3: {result.stderr}")
+        await link.check()
         yield link.port.result()
     finally:
         running: list[asyncio.Future[Any]] = [*tasks, *link.copying]
@@ -85,6 +87,17 @@ class _Link:
     async def serve(self) -> ExecResult:
         """The forwarder's own process."""
         return await self._exec("python3", "-I", "-S", "-c", _SOURCE, self._home)
+
+    async def check(self) -> None:
+        """Reach the forwarder as the agent will.
+
+        Raises:
+            ScaffoldError: it cannot be reached.
+        """
+        result = await self._exec("bash", "-c", _REACH, "bash", str(self.port.result()))
+        if result.exit_code:
+            reason = f"commands of this backend do not share a loopback ({result.stderr.strip()})"
+            raise ScaffoldError(f"the forwarder cannot be reached in the environment: {reason}")
 
     async def pull(self) -> ExecResult:
         """Take messages and do what their frames say."""

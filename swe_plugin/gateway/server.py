@@ -151,5 +151,6 @@ def _server(find: Any) -> Any:
     config = uvicorn.Config(
         build_app(find), lifespan="off", log_config=None, access_log=False, ws="none", backlog=_BACKLOG,
         timeout_keep_alive=60, timeout_graceful_shutdown=5,
+        proxy_headers=False,  # by which a client could pass for another one
     )  # fmt: skip
     return Server(config)

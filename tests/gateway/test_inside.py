@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from grading.local import local
+from grading.local import LocalEnvironment, local
 
 from swe_plugin.config import EnvironmentConfig
 from swe_plugin.environments import spec_for
@@ -21,8 +21,9 @@ from .gateways import START, another, opened, proved, token_policy, until
 CLIENT = """
 import sys, urllib.request
 url, key, body, *out = sys.argv[1:]
+headers = {"authorization": "Bearer " + key, "x-forwarded-for": "127.0.0.1", "x-forwarded-proto": "https"}
 data = open(body[1:], "rb").read() if body[0] == "@" else body.encode()
-request = urllib.request.Request(url + "/chat/completions", data, {"authorization": "Bearer " + key})
+request = urllib.request.Request(url + "/chat/completions", data, headers)
 try:
     answer = urllib.request.urlopen(request, timeout=60)
 except urllib.error.HTTPError as error:
@@ -94,6 +95,7 @@ async def test_many_connections_at_once(environment):
 
 
 async def test_the_key_of_another_rollout_is_refused_there_and_noted(environment):
+    assert "x-forwarded-for" in CLIENT  # which a server behind a proxy would believe
     async with opened(ScriptedPolicy(["never"])) as http, another(http, ScriptedPolicy(["of another"])) as other:
         async with http.gateway.inside(environment, http.session, timeout_s=60) as url:
             status, answer = await call(environment, url, other.session.key)
@@ -162,3 +164,17 @@ async def test_without_python_inside_it_says_so():
     async with opened(ScriptedPolicy(["one"])) as http, bare:
         with pytest.raises(ScaffoldError, match="needs python3"):
             await http.gateway.inside(bare, http.session, timeout_s=5).__aenter__()
+
+
+class Apart(LocalEnvironment):
+    """Each command has a network of its own."""
+
+    async def exec(self, argv, **options):
+        return await super().exec(["unshare", "-n", *argv], **options)
+
+
+async def test_a_backend_whose_commands_have_a_loopback_each_is_told_apart():
+    apart = Apart(spec_for(Image(files={"a.py": ""}), EnvironmentConfig(), label="a"))
+    async with opened(ScriptedPolicy(["one"])) as http, apart:
+        with pytest.raises(ScaffoldError, match="do not share a loopback"):
+            await http.gateway.inside(apart, http.session, timeout_s=30).__aenter__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from swe_plugin.trajectories.store import find_trajectories, load_trajectory
 from swe_plugin.types import StopReason
 
 AGENTS = Path(__file__).parent / "agents"
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
 NODE = f"node {AGENTS / 'agent.js'}"
 FIX, SUBMIT = "```bash\nsed -i 's/- /+ /' calc.sh\n```", "```bash\nsubmit\n```"
 ASK = """
@@ -42,6 +44,7 @@ async def play(policy, command, *, episode=None, max_turns=5, **options):
         await scaffold.close()
 
 
+@needs_node
 async def test_a_black_box_agent_in_another_language_solves_the_task_and_yields_rows(tmp_path):
     policy = token_policy([FIX, "```bash\ncat calc.sh\n```", SUBMIT])
     made = worker(LocalEnvironment, tmp_path, scaffold__name="command", scaffold__options={"command": NODE})
@@ -57,6 +60,7 @@ async def test_a_black_box_agent_in_another_language_solves_the_task_and_yields_
     assert record.turns[-1].actions == [NODE]
 
 
+@needs_node
 async def test_its_rows_are_those_of_the_same_conversation_in_our_own_loop():
     script = [FIX, "```bash\nls\n```", SUBMIT]
     policy, native = token_policy(script), token_policy(script)
@@ -89,6 +93,7 @@ async def test_an_agent_that_never_asks_is_a_broken_set_up_and_no_reward():
     assert "no-such-agent: command not found" in result.notes[0]
 
 
+@needs_node
 async def test_a_full_context_and_used_up_turns_are_why_it_ended():
     full = token_policy([Answer("x" * 50, cut=True)], limits=TokenLimits(max_model_len=100))
     assert (await play(full, ASK))[0] is StopReason.SUBMITTED

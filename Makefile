@@ -97,7 +97,7 @@ format: $(DEV) ## ruff format and the fixes ruff is sure of
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(INSTALLED) ## regenerate docs/configuration.md and docs/hooks.md
+docs: $(INSTALLED) ## regenerate docs/configuration.md, docs/hooks.md and docs/failures.md
 	$(BIN)/python -m swe_plugin.cli.docs
 
 docs-security: $(DEV) ## try every attack in every mode here, into docs/security.md

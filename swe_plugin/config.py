@@ -57,7 +57,11 @@ class EnvironmentConfig:
     output_bytes: int = 1048576
     """Bytes kept of each output stream of one command."""
     start_timeout_s: float = 60.0
-    """Wall-clock limit of one start."""
+    """Wall-clock limit of one start, its image at hand."""
+    image_timeout_s: float = 1800.0
+    """Wall-clock limit of pulling, building and unpacking an image."""
+    setup_timeout_s: float = 300.0
+    """Wall-clock limit of what follows a start before the agent begins: recording the baseline of its patch."""
     network: str = "none"
     """`none` (own loopback only) or `full`."""
     env: dict[str, str] = field(default_factory=dict)
@@ -197,6 +201,8 @@ class GradingConfig:
     """Reuse the grade of an identical (task, patch) pair."""
     max_attempts: int = 2
     """Gradings of one patch before it counts as ungradable."""
+    overhead_s: float = 600.0
+    """Time of one grading beyond the task's own limit for its tests: patches, hidden tests, reading results."""
     max_patch_bytes: int = 4194304
     """A larger patch is not graded: it counts as not resolved, with the flag `patch_too_large`."""
     rewards: dict[str, Any] = field(default_factory=lambda: {"resolved": 1.0})
@@ -215,6 +221,11 @@ class FailureConfig:
     """Members a group needs; below it the whole group is dropped."""
     breaker_failures: int = 32
     """Rollouts that fail in a row, over all groups, before the run stops with the reason."""
+    zero_advantage: str = "keep"
+    """Groups whose members all have the same reward, so that none has an advantage: `keep`; `drop`: their rows are left
+    out of the update; `refill`: other prompts replace them before the update (verl's `algorithm.filter_groups`)."""
+    rollout_timeout_s: float = 10800.0
+    """Time of one rollout in all: waiting for slots, retries and grading included. Then it has no row."""
     watchdog_s: float = 60.0
     """Seconds without an answer after which an agent-loop worker is killed and replaced; a dead one is at once."""
 
@@ -349,6 +360,12 @@ def _check_limits(config: SweConfig) -> None:
             scaffold.command_timeout_s,
             f"must not exceed swe.scaffold.wall_clock_s={scaffold.wall_clock_s}",
         )
+    if scaffold.wall_clock_s > config.failure.rollout_timeout_s:
+        raise ConfigError(
+            "swe.scaffold.wall_clock_s",
+            scaffold.wall_clock_s,
+            f"must not exceed swe.failure.rollout_timeout_s={config.failure.rollout_timeout_s}",
+        )
     for key, value in {
         "swe.scaffold.max_turns": scaffold.max_turns,
         "swe.failure.max_attempts": config.failure.max_attempts,
@@ -378,6 +395,7 @@ def _check_limits(config: SweConfig) -> None:
         ("swe.policy.on_rewrite", config.policy.on_rewrite, ("keep", "segment")),
         ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
         ("swe.overlap", config.overlap, ("off", "prewarm", "async")),
+        ("swe.failure.zero_advantage", config.failure.zero_advantage, ("keep", "drop", "refill")),
     ):
         if text not in known:
             raise ConfigError(key, text, f"must be one of {', '.join(known)}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
+import traceback
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +55,7 @@ class StopReason(StrEnum):
     """A bug in a scaffold or plugin raised, or the first prompt does not fit: no row, the record has the traceback."""
     DISHONEST = "dishonest"
     """Graded, and left out because ``swe.grading.honesty`` says ``drop`` for one of its signals."""
+    ROLLOUT_TIMEOUT = "rollout_timeout"
     CANCELLED = "cancelled"
 
 
@@ -319,11 +322,13 @@ class AttemptFailure:
     """One failed attempt at a rollout or grading.
 
     Attributes:
-        phase: ``start``, ``agent``, ``patch``, ``grade`` or ``control``.
+        phase: ``start``, ``setup``, ``agent``, ``patch``, ``grade`` or ``control``.
         attempt: counted from 1.
         error: ``TypeName: message``.
-        traceback: formatted, for the record.
+        traceback: formatted with all its causes, for the record.
         stop: the stop reason that it gave a rollout's attempt; None for a grading.
+        rollout: ``<instance>@<session>``.
+        node: host name of where it happened.
     """
 
     phase: str
@@ -331,6 +336,19 @@ class AttemptFailure:
     error: str
     traceback: str = ""
     stop: StopReason | None = None
+    rollout: str = ""
+    node: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rollout} on {self.node}: attempt {self.attempt}, {self.phase}: {self.error}"
+
+    @classmethod
+    def of(
+        cls, error: BaseException, phase: str, attempt: int, rollout: str, stop: StopReason | None = None
+    ) -> AttemptFailure:
+        """The record of `error`, which was raised here."""
+        text, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+        return cls(phase, attempt, text, trace, stop, rollout, socket.gethostname())
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ def test_an_omegaconf_section_with_interpolations_is_resolved():
         ({"scaffold": {"command_timeout_s": 9, "wall_clock_s": 5}}, "swe.scaffold.command_timeout_s", "wall_clock_s"),
         ({"environment": {"network": "host"}}, "swe.environment.network", "none, full"),
         ({"slots": {"grading": 0}}, "swe.slots.grading", "at least 1"),
+        ({"failure": {"rollout_timeout_s": 60}}, "swe.scaffold.wall_clock_s", "rollout_timeout_s=60"),
+        ({"failure": {"zero_advantage": "mask"}}, "swe.failure.zero_advantage", "keep, drop, refill"),
         ({"overlap": "yes"}, "swe.overlap", "off, prewarm, async"),
     ],
 )

@@ -1,7 +1,7 @@
 """Writes the generated pages of `docs/`: `python -m swe_plugin.cli.docs`; `--check` only says whether they are current.
 
 `configuration.md` comes from the dataclasses of `swe_plugin.config`, `hooks.md` from `swe_plugin.hookspecs`:
-what they say in their docstrings is what the pages say.
+what they say in their docstrings is what the pages say; `failures.md` comes from the failure matrix.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_plugin import config, hookspecs
+from swe_plugin.rollout.failures_doc import failures_markdown
 
 __all__ = ["Key", "configuration_page", "hooks_page", "keys", "main"]
 
@@ -89,6 +90,7 @@ def main(arguments: list[str]) -> int:
 def _pages(folder: Path) -> Iterator[tuple[Path, str]]:
     yield folder / "configuration.md", configuration_page()
     yield folder / "hooks.md", hooks_page()
+    yield folder / "failures.md", _HEAD + failures_markdown()
 
 
 def _below(prefix: str) -> list[Key]:

@@ -55,6 +55,8 @@ class EnvironmentLimits:
     output_bytes: int = 1 << 20
     """Per stream and command; the middle is dropped beyond it."""
     start_timeout_s: float = 60.0
+    image_timeout_s: float = 1800.0
+    """Of `Environment.prepare`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,17 @@ class Environment(abc.ABC):
 
         Raises:
             EnvironmentStartError: they cannot; names the image and the fix.
+        """
+        return
+
+    async def prepare(self) -> None:
+        """Pull, build or unpack what it starts from; optional, called once before `start`, which does it otherwise.
+
+        The pool gives it a limit of its own (``limits.image_timeout_s``), because the first use of an image takes
+        minutes where a start takes seconds.
+
+        Raises:
+            EnvironmentStartError: the image is unusable.
         """
         return
 

@@ -65,6 +65,7 @@ def spec_for(image: Image, config: EnvironmentConfig, *, label: str = "") -> Env
         disk_mib=config.disk_mib,
         output_bytes=config.output_bytes,
         start_timeout_s=config.start_timeout_s,
+        image_timeout_s=config.image_timeout_s,
     )
     env = {**AGENT_ENV, **config.env}
     options = dict(config.options)

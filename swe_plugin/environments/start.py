@@ -34,17 +34,20 @@ def make(factory: Callable[[EnvironmentSpec], Environment], spec: EnvironmentSpe
 
 
 async def start_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
-    """Start `environment` within ``spec.limits.start_timeout_s``.
+    """Have the image within ``spec.limits.image_timeout_s``, then start within ``start_timeout_s``.
 
     Raises:
-        EnvironmentStartError: it was not ready by then, or the backend raised what no backend means to raise.
+        EnvironmentStartError: one was not ready by then, or the backend raised what no backend means to raise.
     """
-    limit = spec.limits.start_timeout_s
+    what, limit = "image not ready", spec.limits.image_timeout_s
     try:
+        async with asyncio.timeout(limit):
+            await environment.prepare()
+        what, limit = "not ready", spec.limits.start_timeout_s
         async with asyncio.timeout(limit):
             await environment.start()
     except TimeoutError as error:
-        raise EnvironmentStartError(f"{spec.label}: not ready after {limit:g} s") from error
+        raise EnvironmentStartError(f"{spec.label}: {what} after {limit:g} s") from error
     except SwePluginError:
         raise
     except Exception as error:

@@ -26,7 +26,11 @@ def deciding(config: SweConfig, **words: object) -> dict[str, Any]:
         words: of the command, e.g. dataset, policy and seed.
     """
     sections = {name: dataclasses.asdict(getattr(config, name)) for name in ("environment", "scaffold", "grading")}
-    for section, names in {"environment": ("start_timeout_s",), "grading": ("cache", "max_attempts")}.items():
+    ours = {
+        "environment": ("start_timeout_s", "image_timeout_s", "setup_timeout_s"),
+        "grading": ("cache", "max_attempts", "overhead_s"),
+    }
+    for section, names in ours.items():
         for name in names:
             del sections[section][name]
     policy = {"max_turn_tokens": config.policy.max_turn_tokens, "litellm": dict(config.policy.litellm)}

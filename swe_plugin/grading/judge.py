@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -60,6 +59,7 @@ class Judge:
             control run).
         cache: None to grade every patch anew.
         backoff_s: pause before the second attempt, doubled for each further one.
+        overhead_s: how much longer than the task's own limit for its tests one grading may take.
     """
 
     def __init__(
@@ -71,10 +71,11 @@ class Judge:
         max_attempts: int = 2,
         cache: GradeCache | None = None,
         backoff_s: float = 0.5,
+        overhead_s: float = 600.0,
     ) -> None:
         self.grader, self.cache = grader, cache
         self._pool, self._spec = pool, spec
-        self._max_attempts, self.backoff_s = max_attempts, backoff_s
+        self._max_attempts, self.backoff_s, self._overhead_s = max_attempts, backoff_s, overhead_s
 
     async def judge(
         self, task: Task, patch: str, *, label: str = "", run_always: bool = False, foreign: bool = False
@@ -102,7 +103,8 @@ class Judge:
                 grade = Grade(resolved=False, flags=("patch_not_applied",), log=error.failures[-1].error)
                 verdict = Verdict(grade, [], grade.flags)
         except Exception as error:  # a bug in a third party's prejudge
-            verdict = Verdict(None, [_failure(error, 1)], ("grader_error",))
+            failure = AttemptFailure.of(error, "grade", 1, label or task.instance_id)
+            verdict = Verdict(None, [failure], ("grader_error",))
         verdict.duration_s = time.perf_counter() - began
         return verdict
 
@@ -117,29 +119,37 @@ class Judge:
             try:
                 return await self._once(task, patch, f"{label}-grade")
             except Exception as error:
-                failures.append(_failure(error, attempt))
-                logger.warning("%s: grading attempt %d failed: %s", label, attempt, failures[-1].error)
+                failures.append(AttemptFailure.of(error, "grade", attempt, label))
+                logger.warning("%s", failures[-1])
                 suspect = suspect and isinstance(error, _SUSPECT)
                 if healthy and suspect:
                     return Grade(resolved=False, flags=("tests_aborted",), log=failures[-1].error)
                 if attempt >= self._max_attempts and not (suspect and attempt == 1):
                     raise _Ungradable(failures, error) from error
             if suspect and attempt >= self._max_attempts - 1:
-                healthy = await self._control(task, f"{label}-control-grade", failures)
+                healthy = await self._control(task, label, failures)
             await asyncio.sleep(self.backoff_s * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
     async def _once(self, task: Task, patch: str, label: str) -> Grade:
+        limit = task.grading.timeout_s + self._overhead_s
         async with self._pool.lease(self._spec(task, label), purpose="grading") as lease:
-            return await self.grader.grade(task, patch, lease.environment)
+            deadline = asyncio.timeout(limit)
+            try:
+                async with deadline:
+                    return await self.grader.grade(task, patch, lease.environment)
+            except TimeoutError as error:
+                if not deadline.expired():
+                    raise
+                raise GraderTimeout(f"the grading did not end within {limit:g} s (swe.grading.overhead_s)") from error
 
     async def _control(self, task: Task, label: str, failures: list[AttemptFailure]) -> bool:
         """Whether this task can be graded here and now, with time to spare: by its reference fix, else unchanged."""
         gold = task.gold_patch.strip() != ""
         try:
-            grade = await self._once(task, task.gold_patch if gold else "", label)
+            grade = await self._once(task, task.gold_patch if gold else "", f"{label}-control-grade")
         except Exception as error:
-            failures.append(_failure(error, 1, "control"))
+            failures.append(AttemptFailure.of(error, "control", 1, label))
             return False
         ran = any(status is not TestStatus.MISSING for status in grade.statuses.values())
         return (grade.resolved if gold else ran) and grade.duration_s <= task.grading.timeout_s / 2
@@ -153,8 +163,3 @@ class _Ungradable(GraderError):
         self.failures = failures
         self.flag = "grader_timeout" if isinstance(last, GraderTimeout) else "grader_error"
         self.not_applied = isinstance(last, PatchError)
-
-
-def _failure(error: Exception, attempt: int, phase: str = "grade") -> AttemptFailure:
-    trace = "".join(traceback.format_exception(error))
-    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace)

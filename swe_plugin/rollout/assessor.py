@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from swe_plugin.grading.judge import Judge
     from swe_plugin.grading.rewards import Rewards
 
-__all__ = ["Assessor", "attempt_failure"]
+__all__ = ["Assessor"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +66,5 @@ class Assessor:
             result.reward = 0.0 if void else self.rewards.total(result.rewards)
         except Exception as error:
             logger.exception("%s: the reward of a grade failed", label)
-            result.failures.append(attempt_failure("grade", 1, error))
+            result.failures.append(AttemptFailure.of(error, "grade", 1, label))
             result.stop = StopReason.GRADER_ERROR
-
-
-def attempt_failure(phase: str, attempt: int, error: Exception, stop: StopReason | None = None) -> AttemptFailure:
-    """The record of a failed attempt, its traceback included."""
-    trace = "".join(traceback.format_exception(error))
-    return AttemptFailure(phase, attempt, f"{type(error).__name__}: {error}", trace, stop)

@@ -68,6 +68,7 @@ def build_rollout_worker(
         spec,
         max_attempts=config.grading.max_attempts,
         cache=GradeCache() if config.grading.cache else None,
+        overhead_s=config.grading.overhead_s,
     )
     assessor = Assessor(judge, Rewards(config.grading.rewards, grader), Honesty(config.grading.honesty))
     store = TrajectoryStore(run_dir) if run_dir is not None and config.output.trajectories else None

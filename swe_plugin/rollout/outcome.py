@@ -79,6 +79,9 @@ MATRIX: dict[StopReason, Outcome] = {
     StopReason.DISHONEST: Outcome(
         Retry.NONE, False, Row.NONE, "graded, and left out by `swe.grading.honesty` (`drop`); flagged"
     ),
+    StopReason.ROLLOUT_TIMEOUT: Outcome(
+        Retry.NONE, False, Row.NONE, "`swe.failure.rollout_timeout_s` is over: slots, retries and grading took too long"
+    ),
     StopReason.CANCELLED: Outcome(Retry.NONE, False, Row.NONE, "told to stop: staleness or shutdown"),
 }
 """Every stop reason has exactly one line."""

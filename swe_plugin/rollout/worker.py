@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_exponential, wait_random
+
 from swe_plugin.environments.share import Share, acting_for
-from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, GraderError
-from swe_plugin.grading.patch import Diffable, Patch, extract_patch
-from swe_plugin.rollout.assessor import Assessor, attempt_failure
+from swe_plugin.rollout.assessor import Assessor
+from swe_plugin.rollout.attempt import Attempt, label, set_up
 from swe_plugin.rollout.hooks import notify
-from swe_plugin.rollout.outcome import Retry, outcome, stop_for
-from swe_plugin.scaffolds.base import Episode
-from swe_plugin.types import AttemptFailure, Phase, RolloutResult, StopReason, Task
+from swe_plugin.rollout.outcome import Retry, outcome
+from swe_plugin.rollout.running import Running
+from swe_plugin.types import AttemptFailure, RolloutResult, StopReason, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from swe_plugin.config import SweConfig
-    from swe_plugin.environments.base import Environment, EnvironmentSpec
+    from swe_plugin.environments.base import EnvironmentSpec
     from swe_plugin.environments.pool import EnvironmentPool
-    from swe_plugin.grading.baseline import Baseline, BaselineStore
+    from swe_plugin.grading.baseline import BaselineStore
     from swe_plugin.grading.cache import GradeCache
     from swe_plugin.grading.judge import Judge
     from swe_plugin.plugins import Plugins
@@ -40,6 +41,7 @@ __all__ = ["PolicyFactory", "RolloutWorker"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_BACKOFF_S = 30.0
 _HERE = f"{socket.gethostname()}:{os.getpid()}"
 
 PolicyFactory = Callable[[], "Policy"]
@@ -59,7 +61,7 @@ class RolloutWorker:
         baselines: recorded baselines by image.
         assessor: how work becomes a reward.
         store: where results are written, or None.
-        backoff_s: pause before a second attempt, doubled for each further one.
+        backoff_s: pause before a second attempt, doubled for each further one, up to 30.
     """
 
     config: SweConfig
@@ -71,7 +73,7 @@ class RolloutWorker:
     assessor: Assessor
     store: TrajectoryStore | None = None
     backoff_s: float = 0.5
-    _running: set[asyncio.Task[object]] = field(default_factory=set)
+    _running: dict[asyncio.Task[object], Running] = field(default_factory=dict)
 
     @property
     def grade_cache(self) -> GradeCache | None:
@@ -111,7 +113,8 @@ class RolloutWorker:
             asyncio.CancelledError: the caller was cancelled; the environment is gone by then.
             ValueError: `phase` is neither.
         """
-        return await self._followed(self._run(task, session, policy_factory, may_retry), task, session, step, phase)
+        running = Running(task, session, step, phase)
+        return await self._followed(self._run(running, policy_factory, may_retry), running)
 
     async def grade(self, task: Task, session: int, patch: str, *, step: int, phase: str) -> RolloutResult:
         """Judge a patch that somebody else made, as if an agent had just submitted it, and record it.
@@ -127,29 +130,28 @@ class RolloutWorker:
 
         Returns, Raises: as `run`.
         """
-        return await self._followed(self._judged(task, session, patch), task, session, step, phase)
+        return await self._followed(
+            self._judged(task, session, patch), Running(task, session, step, phase, grading=True)
+        )
 
-    async def _followed(
-        self, work: Coroutine[Any, Any, RolloutResult], task: Task, session: int, step: int, phase: str
-    ) -> RolloutResult:
+    async def _followed(self, work: Coroutine[Any, Any, RolloutResult], running: Running) -> RolloutResult:
         """Wait for `work`, record its result and tell the plugins, also if it is cancelled."""
-        if phase not in ("train", "val"):
+        if running.phase not in ("train", "val"):
             work.close()
-            raise ValueError(f"phase={phase!r}: must be train or val")
+            raise ValueError(f"phase={running.phase!r}: must be train or val")
         current = asyncio.current_task()
-        if current is not None:
-            self._running.add(current)
+        assert current is not None
+        self._running[current] = running
         try:
-            with acting_for(Share(phase)):
+            with acting_for(Share(running.phase)):
                 result = await work
-            await self._record(result, step, phase)
+            await self._record(result, running.step, running.phase)
         except asyncio.CancelledError:
-            ended = RolloutResult(task, session, StopReason.CANCELLED)
+            ended = RolloutResult(running.task, running.session, StopReason.CANCELLED)
             notify(self.plugins.manager, "swe_rollout_finished", result=ended)
             raise
         finally:
-            if current is not None:
-                self._running.discard(current)
+            del self._running[current]
         notify(self.plugins.manager, "swe_rollout_finished", result=result)
         return result
 
@@ -160,7 +162,7 @@ class RolloutWorker:
             wanted: tasks and how many rollouts of each, in the order in which they will be asked for.
         """
         self.pool.prewarm(
-            (self.spec(task, _label(task, session)), partial(self._set_up, task))
+            (self.spec(task, label(task, session)), partial(set_up, self, task))
             for task, sessions in wanted
             for session in range(sessions)
         )
@@ -175,35 +177,53 @@ class RolloutWorker:
         await self.scaffold.close()
         await self.pool.close()
 
-    async def _set_up(self, task: Task, environment: Environment) -> Baseline | None:
-        """What has to be known of an environment before its agent starts."""
-        return None if isinstance(environment, Diffable) else await self.baselines.get(task, environment)
-
     async def _run(
-        self, task: Task, session: int, policy_factory: PolicyFactory, may_retry: Callable[[], bool]
+        self, running: Running, policy_factory: PolicyFactory, may_retry: Callable[[], bool]
     ) -> RolloutResult:
-        began = time.perf_counter()
-        failures: list[AttemptFailure] = []
-        phases: list[Phase] = []
-        timings: dict[str, float] = {}
-        for number in range(1, self.config.failure.max_attempts + 1):
-            attempt = _Attempt(self, task, session, number, timings, failures, phases)
-            result = await attempt.run(policy_factory)
-            last = number == self.config.failure.max_attempts
-            if outcome(result.stop).retry is not Retry.FRESH or last or not may_retry():
-                break
-            await asyncio.sleep(self.backoff_s * 2 ** (number - 1))
-        if outcome(result.stop).grade:
-            await self.assessor.assess(result, _label(task, session))
-        timings["total"] = time.perf_counter() - began
+        began, name = time.perf_counter(), label(running.task, running.session)
+        result = RolloutResult(running.task, running.session, StopReason.CANCELLED, worker=_HERE)
+        limit = self.config.failure.rollout_timeout_s
+        deadline = asyncio.timeout(limit)
+        try:
+            async with deadline:
+                await self._attempts(running, result, policy_factory, may_retry)
+                if outcome(result.stop).grade:
+                    running.grading = True
+                    await self.assessor.assess(result, name)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            result.stop, result.reward, result.grade = StopReason.ROLLOUT_TIMEOUT, None, None
+            error = TimeoutError(f"swe.failure.rollout_timeout_s={limit:g} is over")
+            number = running.attempt.number if running.attempt else 1
+            result.failures.append(AttemptFailure.of(error, running.state, number, name, result.stop))
+            logger.warning("%s", result.failures[-1])
+        result.timings["total"] = time.perf_counter() - began
         return result
+
+    async def _attempts(
+        self, running: Running, result: RolloutResult, policy_factory: PolicyFactory, may_retry: Callable[[], bool]
+    ) -> None:
+        """Attempt until one ends otherwise than by a failure that is worth another."""
+        numbers = itertools.count(1)
+
+        async def attempt() -> StopReason:
+            running.attempt = Attempt(self, result, next(numbers))
+            return await running.attempt.run(policy_factory)
+
+        await AsyncRetrying(
+            retry=retry_if_result(lambda stop: outcome(stop).retry is Retry.FRESH and may_retry()),
+            stop=stop_after_attempt(self.config.failure.max_attempts),
+            wait=wait_exponential(multiplier=self.backoff_s, max=_MAX_BACKOFF_S) + wait_random(0, self.backoff_s),
+            retry_error_callback=lambda state: None,  # the last attempt's result stands
+        )(attempt)
 
     async def _judged(self, task: Task, session: int, patch: str) -> RolloutResult:
         began = time.perf_counter()
         result = RolloutResult(task, session, StopReason.SUBMITTED, patch=patch)
         if len(patch.encode(errors="surrogateescape")) > self.config.grading.max_patch_bytes:
             result.patch, result.flags = "", ("patch_too_large",)
-        await self.assessor.assess(result, _label(task, session), foreign=True)
+        await self.assessor.assess(result, label(task, session), foreign=True)
         result.timings["total"] = time.perf_counter() - began
         return result
 
@@ -213,149 +233,4 @@ class RolloutWorker:
         try:
             await self.store.save(result, step=step, phase=phase)
         except Exception:  # a full disk must not cost the rollout
-            logger.exception("%s: its trajectory could not be written", _label(result.task, result.session))
-
-
-class _Attempt:
-    """One environment, one policy, one episode."""
-
-    def __init__(
-        self,
-        worker: RolloutWorker,
-        task: Task,
-        session: int,
-        number: int,
-        timings: dict[str, float],
-        failures: list[AttemptFailure],
-        phases: list[Phase],
-    ) -> None:
-        self._worker, self._task, self._number = worker, task, number
-        self._timings, self._failures = timings, failures
-        self._phase = "start"
-        self._episode = Episode()
-        self._policy: Policy | None = None
-        self._result = RolloutResult(
-            task,
-            session,
-            StopReason.SCAFFOLD_ERROR,
-            timings=timings,
-            phases=phases,
-            worker=_HERE,
-            failures=failures,
-        )
-
-    async def run(self, policy_factory: PolicyFactory) -> RolloutResult:
-        """The attempt's result, not yet graded."""
-        result = self._result
-        label = _label(self._task, result.session)
-        asked, since = time.perf_counter(), time.time()
-        try:
-            async with self._worker.pool.lease(self._worker.spec(self._task, label)) as lease:
-                self._add("wait", lease.wait_s)
-                self._add("start", lease.start_s)
-                result.phases.append(Phase("wait", since, lease.wait_s))
-                result.phases.append(Phase("start", lease.began, lease.start_s + lease.hidden_s))
-                if lease.hidden_s:
-                    self._add("hidden", lease.hidden_s)
-                result.stop = await self._in_environment(lease.environment, policy_factory)
-        except Exception as error:
-            if self._phase == "start":
-                self._add("start", time.perf_counter() - asked)
-                result.phases.append(Phase("start", since, time.perf_counter() - asked))
-            result.stop = self._stop_for(error)
-            self._failures.append(attempt_failure(self._phase, self._number, error, result.stop))
-            logger.warning("%s: attempt %d: %s: %s", label, self._number, result.stop, self._failures[-1].error)
-        finally:
-            result.phases += self._episode.phases
-            self._add("generate", self._episode.generate_s)
-            self._add("exec", self._episode.exec_s)
-        result.messages, result.turns = self._episode.messages, self._episode.turns
-        result.n_format_errors, result.notes = self._episode.n_format_errors, self._episode.notes
-        if self._policy is not None:
-            result.segments = list(self._policy.segments)
-            result.usage = dict(getattr(self._policy, "usage", {}))
-            result.request_id = getattr(self._policy, "request_id", "")  # only policies that keep a journal have one
-        return result
-
-    async def _in_environment(self, environment: Environment, policy_factory: PolicyFactory) -> StopReason:
-        with self._timed("start"):
-            baseline = await self._worker._set_up(self._task, environment)
-        notify(self._worker.plugins.manager, "swe_rollout_started", task=self._task, environment=environment)
-        self._phase = "agent"
-        self._policy = policy_factory()
-        stop = await self._episode_in_time(environment, self._policy)
-        self._phase = "patch"
-        with self._timed("patch"):
-            patch = await self._extract(environment, baseline)
-        self._result.patch, self._result.flags = patch.text, patch.flags
-        return stop
-
-    async def _extract(self, environment: Environment, baseline: Baseline | None) -> Patch:
-        if isinstance(environment, Diffable):
-            return Patch(environment.diff())
-        assert baseline is not None
-        settings = self._worker.config.grading
-        healthy = False
-        for number in range(1, settings.max_attempts + 1):
-            try:
-                return await extract_patch(environment, baseline, max_bytes=settings.max_patch_bytes)
-            except GraderError as error:
-                if number == settings.max_attempts and not healthy:
-                    raise
-                self._failures.append(attempt_failure("patch", number, error))
-            if number == settings.max_attempts - 1:
-                healthy = await self._readable_elsewhere(baseline)
-        return Patch("", ("patch_unreadable",))
-
-    async def _readable_elsewhere(self, baseline: Baseline) -> bool:
-        """Whether an untouched environment can be read here and now: then what cannot be is its agent's doing."""
-        spec = self._worker.spec(self._task, f"{_label(self._task, self._result.session)}-control-grade")
-        try:
-            async with self._worker.pool.lease(spec, purpose="grading") as lease:
-                await extract_patch(lease.environment, baseline)
-        except Exception as error:
-            self._failures.append(attempt_failure("control", 1, error))
-            return False
-        return True
-
-    async def _episode_in_time(self, environment: Environment, policy: Policy) -> StopReason:
-        limit = self._worker.config.scaffold.wall_clock_s
-        stop = StopReason.WALL_CLOCK
-        deadline = asyncio.timeout(limit)
-        try:
-            async with deadline:
-                stop = await self._worker.scaffold.run(self._task, environment, policy, self._episode)
-        except ContextOverflow:
-            stop = StopReason.CONTEXT_FULL
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-        if stop is StopReason.WALL_CLOCK and not await environment.is_alive():
-            raise EnvironmentUnavailable("the environment died under the agent and nothing else was heard of it")
-        return stop
-
-    def _stop_for(self, error: Exception) -> StopReason:
-        """The stop reason of `error`; what has no reason of its own belongs to the phase in which it was raised."""
-        stop = stop_for(error)
-        if self._phase == "start" and stop in (StopReason.SCAFFOLD_ERROR, StopReason.GRADER_ERROR):
-            return StopReason.ENVIRONMENT_START  # an image whose baseline cannot be recorded, a backend's bug
-        if self._phase == "patch" and stop is StopReason.SCAFFOLD_ERROR:
-            return StopReason.GRADER_ERROR
-        return stop
-
-    def _add(self, phase: str, seconds: float) -> None:
-        self._timings[phase] = self._timings.get(phase, 0.0) + seconds
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        since, began = time.time(), time.perf_counter()
-        try:
-            yield
-        finally:
-            seconds = time.perf_counter() - began
-            self._add(phase, seconds)
-            self._result.phases.append(Phase(phase, since, seconds))
-
-
-def _label(task: Task, session: int) -> str:
-    return f"{task.instance_id}@{session}"
+            logger.exception("%s: its trajectory could not be written", label(result.task, result.session))

@@ -53,6 +53,10 @@ class FaultyEnvironment(Environment):
             raise AttributeError(name)
         return getattr(self._inside, name)  # what a backend has beyond the contract
 
+    async def prepare(self) -> None:
+        """As the inner environment's."""
+        await self._inside.prepare()
+
     async def start(self) -> None:
         """Start the inner environment, unless the fault is one of starting."""
         match self.fault:

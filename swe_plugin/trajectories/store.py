@@ -149,7 +149,7 @@ def _write(directory: Path, result: RolloutResult, step: int, phase: str) -> Non
     if result.grade is not None:
         _write_json(directory / "grade.json", redact.data(dataclasses.asdict(result.grade)))
     for number, failure in enumerate(result.failures, start=1):
-        text = f"attempt {failure.attempt}, {failure.phase}: {failure.error}\n\n{failure.traceback}"
+        text = f"{failure}\n\n{failure.traceback}"
         (directory / f"failure_{number}.txt").write_bytes(redact.text(text).encode(errors="backslashreplace"))
 
 

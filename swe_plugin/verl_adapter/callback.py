@@ -97,6 +97,8 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
         reap()  # what a killed run left on this node
+        if section.failure.zero_advantage == "refill":
+            config.algorithm.filter_groups.enable = True  # by verl's own `metric`, the reward
         session = RaySession(config)
         # The trainer's processes do not know our resolvers.
         config.trainer.v1.trainer_mode = config.trainer.v1.trainer_mode

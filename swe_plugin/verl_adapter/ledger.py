@@ -32,6 +32,12 @@ class Group:
         """It ended without a row: too few survivors."""
         return self.status == "failure"
 
+    @property
+    def zero_advantage(self) -> bool:
+        """All its survivors have the same reward, and more than one has survived."""
+        rewards = [member.reward for member in self.members if not member.failed]
+        return len(rewards) > 1 and None not in rewards and len(set(rewards)) == 1
+
 
 class GroupLedger:
     """Keeps groups from the moment their first member ends until they are taken for the step's metrics."""
@@ -67,6 +73,10 @@ class GroupLedger:
     def index(self, uid: str) -> int:
         """Dataset row of a group; 0 if it was never seen."""
         return self._groups[uid].index if uid in self._groups else 0
+
+    def zero_advantage(self, uids: Iterable[str]) -> set[str]:
+        """Those of `uids` whose group is such a one."""
+        return {uid for uid in uids if uid in self._groups and self._groups[uid].zero_advantage}
 
     def take(self, uids: Iterable[str]) -> list[Group]:
         """Remove groups that leave verl's queue and hand them over."""

@@ -45,6 +45,7 @@ class Member:
         sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
         segments: rows.
         flags: of the rollout, separated by blanks.
+        reward: what its rows carry; None without rows.
         rewards: value of each component of the reward, not weighted.
     """
 
@@ -70,6 +71,7 @@ class Member:
     context_tokens: int = 0
     segments: int = 0
     flags: str = ""
+    reward: float | None = None
     rewards: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -125,6 +127,7 @@ def member_of(
         context_tokens=context,
         segments=segments,
         flags=" ".join(result.flags),
+        reward=result.reward if segments else None,
         rewards=dict(result.rewards),
     )
 

@@ -111,6 +111,7 @@ def _groups(groups: Sequence[Group], group_size: int) -> Metrics:
         "swe/groups/seen_total": float(len(groups)),
         "swe/groups/dropped": 1.0 - len(kept) / len(groups),
         "swe/groups/dropped_total": float(len(groups) - len(kept)),
+        "swe/groups/zero_advantage": sum(g.zero_advantage for g in kept) / len(groups),
         "swe/groups/short": sum(sum(not m.failed for m in g.members) < group_size for g in kept) / len(groups),
     }
 

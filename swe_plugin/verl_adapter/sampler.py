@@ -8,7 +8,7 @@ passes them through ``trainer.v1.sampler.sampler_kwargs`` (`SamplerSettings`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
@@ -81,10 +81,23 @@ class _SweSampling:
     ) -> KVBatchMeta:
         ledger = self._ledgers[partition_id]
         place = {uid: (ledger.index(uid), i) for i, uid in enumerate(selected_prompt_uids)}
-        chosen = [key for key in partition_snapshot if _uid(key) in place]
+        left_out = self._left_out(partition_id, selected_prompt_uids, partition_snapshot)
+        chosen = [key for key in partition_snapshot if _uid(key) in place and key not in left_out]
         ordered = {key: partition_snapshot[key] for key in sorted(chosen, key=lambda k: _order(k, place))}
         self._ended[partition_id] += ledger.take(selected_prompt_uids)
         return super()._materialize_batch(partition_id, selected_prompt_uids, ordered)  # type: ignore[misc]
+
+    def _left_out(self, partition_id: str, uids: Sequence[str], rows: Mapping[str, Any]) -> set[str]:
+        """Rows that ``swe.failure.zero_advantage=drop`` leaves out, now gone from the queue. A batch of nothing else
+        stays whole: its update is no step, and verl has none without rows."""
+        if partition_id != "train" or self.settings.zero_advantage != "drop":
+            return set()
+        flat = self._ledgers[partition_id].zero_advantage(uids)
+        left_out = {key for key in rows if _uid(key) in flat}
+        if not left_out or left_out >= {key for key in rows if _uid(key) in set(uids)}:
+            return set()
+        tq.kv_clear(keys=sorted(left_out), partition_id=partition_id)
+        return left_out
 
     def _clear_groups(self, partition_id: str, uids: set[str]) -> None:
         self._ended[partition_id] += self._ledgers[partition_id].take(uids)

@@ -20,6 +20,7 @@ class SamplerSettings:
 
     Attributes:
         breaker_failures: ``${swe.failure.breaker_failures}``.
+        zero_advantage: ``${swe.failure.zero_advantage}``.
         rollout_n: ``${actor_rollout_ref.rollout.n}``.
         mini_batch_size: ``${actor_rollout_ref.actor.ppo_mini_batch_size}``, in prompts.
         train_batch_size: ``${data.train_batch_size}``, in prompts.
@@ -34,6 +35,7 @@ class SamplerSettings:
     mini_batch_size: int
     train_batch_size: int
     gen_batch_size: int | None = None
+    zero_advantage: str = "keep"
     poll_interval_s: float = 0.1
     filter_groups: Mapping[str, Any] | None = None
     sync_refill_failed_groups: bool = False

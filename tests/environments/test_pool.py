@@ -25,6 +25,20 @@ async def test_a_lease_starts_an_environment_and_stops_it():
     assert factory.all_stopped
 
 
+async def test_an_image_has_a_limit_of_its_own():
+    class Pulls(DummyEnvironment):
+        async def prepare(self):
+            await asyncio.sleep(0.2)
+
+    limits = EnvironmentLimits(start_timeout_s=0.1, image_timeout_s=5.0)
+    async with EnvironmentPool(Pulls, Slots()).lease(EnvironmentSpec(Image(), limits)) as lease:
+        assert await lease.environment.is_alive()
+    limits = EnvironmentLimits(start_timeout_s=5.0, image_timeout_s=0.1)
+    with pytest.raises(EnvironmentStartError, match=r"image not ready after 0\.1 s"):
+        async with EnvironmentPool(Pulls, Slots()).lease(EnvironmentSpec(Image(), limits)):
+            raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("slots", "purpose", "most"),
     [(Slots(running=3), "running", 3), (Slots(grading=2), "grading", 2), (Slots(start=1, running=9), "running", 9)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 
 import pytest
@@ -110,6 +111,54 @@ async def test_a_clock_that_runs_out_over_a_dead_environment_says_nothing_of_the
     result = await made.run(TASK, 0, lambda: Waits([]), step=0, phase="train")
     assert (result.stop, result.reward) == (StopReason.ENVIRONMENT_LOST, None)
     assert result.failures[0].phase == "agent"  # before anybody asks it for a patch
+
+
+async def test_a_set_up_that_takes_too_long_is_a_failed_start():
+    environments = Environments()
+    made = worker(environments, environment__setup_timeout_s=1e-3, failure__max_attempts=1)
+    result = await play(made, FIX)
+    assert (result.stop, result.reward) == (StopReason.ENVIRONMENT_START, None)
+    assert result.failures[0].phase == "setup"
+    assert "within 0.001 s" in result.failures[0].error
+
+
+async def test_a_grading_that_hangs_outside_its_tests_is_no_zero(monkeypatch):
+    made = worker(grading__overhead_s=0.1)
+
+    async def hangs(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(made.judge.grader, "grade", hangs)
+    result = await play(made, FIX, SUBMIT, task=with_grading(timeout_s=0.1))
+    assert (result.stop, result.reward, result.flags) == (StopReason.GRADER_ERROR, None, ("grader_timeout",))
+    assert "swe.grading.overhead_s" in result.failures[0].error
+
+
+@pytest.mark.parametrize("where", ["start", "grade"])
+async def test_a_rollout_that_takes_too_long_in_all_has_no_row(where, monkeypatch):
+    limits = {"failure__rollout_timeout_s": 1.0, "scaffold__wall_clock_s": 1.0, "scaffold__command_timeout_s": 1.0}
+    environments = Environments()
+    made = worker(environments, **limits)
+
+    async def hangs(*_, **__):
+        await asyncio.Event().wait()
+
+    if where == "start":
+        monkeypatch.setattr(LocalEnvironment, "start", hangs)
+    if where == "grade":
+        monkeypatch.setattr(made.judge, "judge", hangs)
+    result = await play(made, FIX, SUBMIT)
+    assert (result.stop, result.reward, result.grade) == (StopReason.ROLLOUT_TIMEOUT, None, None)
+    assert (result.failures[-1].phase, result.failures[-1].stop) == (where, StopReason.ROLLOUT_TIMEOUT)
+    assert len(result.turns) == (2 if where == "grade" else 0)
+
+
+async def test_a_failure_says_whose_it_is_where_and_why():
+    result = await play(worker(Environments(bad_starts=9), failure__max_attempts=2), FIX)
+    assert [failure.attempt for failure in result.failures] == [1, 2]
+    assert {(failure.rollout, failure.node) for failure in result.failures} == {("calc-1@0", socket.gethostname())}
+    text = f"calc-1@0 on {socket.gethostname()}: attempt 2, start: EnvironmentStartError: no such image"
+    assert str(result.failures[1]) == text
 
 
 CASES = {
@@ -221,7 +270,7 @@ def test_every_error_has_its_stop_reason():
     assert stop_for(EnvironmentUnavailable()) is StopReason.ENVIRONMENT_LOST
     assert stop_for(ConnectionError()) is StopReason.SCAFFOLD_ERROR
     counted = Counter(line.retry for line in MATRIX.values())
-    assert counted == {Retry.NONE: 9, Retry.FRESH: 3, Retry.GRADE: 1}
+    assert counted == {Retry.NONE: 10, Retry.FRESH: 3, Retry.GRADE: 1}
 
 
 async def test_an_empty_patch_is_zero_with_a_flag_and_costs_no_environment():

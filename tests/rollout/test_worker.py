@@ -211,7 +211,7 @@ async def test_work_that_cannot_be_read_is_the_agents_fault_only_if_a_controls_c
             raise PatchError("git failed: no room")
         return Patch("")
 
-    monkeypatch.setattr("swe_plugin.rollout.worker.extract_patch", extract)
+    monkeypatch.setattr("swe_plugin.rollout.attempt.extract_patch", extract)
     result = await play(worker(), FIX, SUBMIT)
     assert (result.stop, result.reward) == (stop, reward)
     assert result.flags == flags
@@ -221,7 +221,7 @@ async def test_a_patch_that_does_not_apply_is_a_failed_grading_by_that_name(monk
     async def extract(*_, **__):
         return Patch("diff --git a/no b/no\n--- a/no\n+++ b/no\n@@ -1 +1 @@\n-a\n+b\n")
 
-    monkeypatch.setattr("swe_plugin.rollout.worker.extract_patch", extract)
+    monkeypatch.setattr("swe_plugin.rollout.attempt.extract_patch", extract)
     result = await play(worker(), FIX, SUBMIT)
     assert (result.stop, result.reward) == (StopReason.GRADER_ERROR, None)
     assert {failure.error.partition(":")[0] for failure in result.failures} == {"PatchError"}

@@ -72,6 +72,13 @@ def test_prepare_points_verl_at_the_run_directory(tmp_path, run_config):
     assert variables["SWE_PLUGIN_DEVICE"] == os.environ["SWE_PLUGIN_DEVICE"] == "cpu"
 
 
+def test_refilling_groups_without_an_advantage_is_verls_own_filter(run_config):
+    config = run_config("swe.failure.zero_advantage=refill")
+    assert not config.algorithm.filter_groups.enable
+    callback.prepare(config)
+    assert (config.algorithm.filter_groups.enable, config.algorithm.filter_groups.metric) == (True, "reward")
+
+
 def test_the_run_directory_says_what_was_run(tmp_path, run_config):
     run, _ = callback.prepare(run_config("trainer.total_training_steps=7"))
     written = OmegaConf.load(run / "config.yaml")

@@ -50,3 +50,21 @@ def test_ppo_takes_single_rollouts(config):
     config.algorithm.adv_estimator = "gae"
     config.actor_rollout_ref.rollout.n = 1
     require(config, RULES)
+
+
+@pytest.mark.parametrize(
+    ("policy", "other", "says"),
+    [
+        ("drop", {"algorithm.filter_groups": {"enable": True, "metric": "reward"}}, "filter_groups.enable"),
+        ("drop", {"algorithm.adv_estimator": "gae"}, "does not compare"),
+        ("refill", {"algorithm.adv_estimator": "gae"}, "does not compare"),
+    ],
+)
+def test_groups_without_an_advantage_are_treated_only_where_there_are_such(config, policy, other, says):
+    OmegaConf.update(config, "swe.failure.zero_advantage", policy, force_add=True)
+    require(config, RULES)
+    for key, value in other.items():
+        OmegaConf.update(config, key, value, force_add=True)
+    with pytest.raises(ConfigError, match=says) as raised:
+        require(config, RULES)
+    assert raised.value.key == "swe.failure.zero_advantage"

@@ -143,6 +143,32 @@ def test_a_replaced_group_is_in_the_account_too(queue):
     assert metrics["training/rollout_failure/evicted_samples"] == 1
 
 
+def put_rewarded(queue, uid, *rewards, index=0):
+    put_group(queue, uid, index=index, rows=range(len(rewards)))
+    members = [Member(i, "submitted", resolved=True, reward=reward, segments=1) for i, reward in enumerate(rewards)]
+    queue.kv_put(uid, "train", tag={"members": [member.to_tag() for member in members]})
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_groups_without_an_advantage_are_kept_unless_the_recipe_drops_them(queue, mode):
+    for policy, kept in (("keep", ["a_0_0", "a_1_0", "b_0_0", "b_1_0"]), ("drop", ["b_0_0", "b_1_0"])):
+        put_rewarded(queue, "a", 1.0, 1.0)
+        put_rewarded(queue, "b", 0.0, 1.0, index=1)
+        batch, metrics = buffer(mode, zero_advantage=policy).sample(1, "train", 2)
+        assert batch.keys == kept
+        assert metrics["swe/groups/zero_advantage"] == 0.5
+        assert metrics["swe/rows/real_total"] == len(kept)
+        assert set(queue.kv_list()["train"]) == set(kept)  # what was left out is gone
+        queue.kv_clear(keys=kept, partition_id="train")
+
+
+def test_a_batch_of_nothing_but_equal_rewards_stays_whole(queue):
+    put_rewarded(queue, "a", 0.0, 0.0)
+    batch, metrics = buffer(zero_advantage="drop").sample(1, "train", 1)
+    assert batch.keys == ["a_0_0", "a_1_0"]
+    assert metrics["swe/groups/zero_advantage"] == 1.0
+
+
 def test_dapo_and_refill_settings_arrive(queue):
     groups = {"enable": True, "metric": "acc", "max_inflight_gen_batches": 3}
     sync = buffer(refill=lambda _: None, filter_groups=groups, gen_batch_size=2)

@@ -52,10 +52,11 @@ class DockerEnvironment(SupervisedEnvironment):
     def __init__(self, spec: EnvironmentSpec) -> None:
         super().__init__(spec)
         self._daemon: Daemon | None = None
-        self._making: asyncio.Future[tuple[Prepared, socket.socket]] | None = None
+        self._making: asyncio.Future[socket.socket] | None = None
         self._name = ""
         self._taken: ResourceLease | None = None
         self._settings = DockerSettings()
+        self._image: Prepared | None = None
 
     @classmethod
     def check(cls, config: EnvironmentConfig) -> str:
@@ -71,14 +72,26 @@ class DockerEnvironment(SupervisedEnvironment):
         """See `Environment.check_image`. The daemon is not asked: which one it is, the image does not say."""
         check_image(image)
 
-    async def _launch(self) -> None:
+    async def prepare(self) -> None:
+        """Have the daemon's image, pulled or imported."""
         try:
             self._settings = DockerSettings.of(self.spec.options)
             self._daemon = await asyncio.to_thread(current_daemon, self._settings.host)
-            self._name = self._daemon.next_name()
-            self._making = self._daemon.make(self._make, self._daemon)
-            image, stream = await asyncio.shield(self._making)
+            self._image = await self._daemon.make(self._prepare, self._daemon)
         except (ConfigError, EnvironmentStartError) as error:
+            raise self._start_error(str(error)) from error
+
+    async def _launch(self) -> None:
+        if self._image is None:
+            await self.prepare()
+        image, daemon = self._image, self._daemon
+        assert image is not None
+        assert daemon is not None
+        self._name = daemon.next_name()
+        self._making = daemon.make(self._make, daemon, image)
+        try:
+            stream = await asyncio.shield(self._making)
+        except EnvironmentStartError as error:
             raise self._start_error(str(error)) from error
         self._channel = Channel(stream, self.spec.label, unwrap=StreamDemuxer(self.spec.label))
         try:
@@ -110,12 +123,11 @@ class DockerEnvironment(SupervisedEnvironment):
         unwrap = StreamDemuxer(self.spec.label)
         self._channel = Channel(stream, self.spec.label, unwrap=unwrap, first_id=parcel.state["first_id"])
 
-    def _make(self, daemon: Daemon) -> tuple[Prepared, socket.socket]:
-        """Blocking: create the container, connect to its supervisor, start it."""
-        api = daemon.api
+    def _prepare(self, daemon: Daemon) -> Prepared:
+        """Blocking: the image, as the daemon has it."""
         with boundary(daemon.host):
-            image = prepare(
-                api,
+            return prepare(
+                daemon.api,
                 daemon.lease.id,
                 daemon.machine,
                 self.spec.image,
@@ -123,6 +135,11 @@ class DockerEnvironment(SupervisedEnvironment):
                 user=self._settings.user,
                 pull=self._settings.pull,
             )
+
+    def _make(self, daemon: Daemon, image: Prepared) -> socket.socket:
+        """Blocking: create the container, connect to its supervisor, start it."""
+        api = daemon.api
+        with boundary(daemon.host):
             self._create(daemon, image)
             stream = attach(api, self._name)  # before the start, so that nothing is missed
             try:
@@ -130,7 +147,7 @@ class DockerEnvironment(SupervisedEnvironment):
             except BaseException:
                 stream.close()
                 raise
-        return image, stream
+        return stream
 
     def _create(self, daemon: Daemon, image: Prepared) -> None:
         config: dict[str, Any] = {
@@ -188,7 +205,7 @@ class DockerEnvironment(SupervisedEnvironment):
         if making is not None:
             await asyncio.wait([making])
             if channel is None and not making.cancelled() and making.exception() is None:
-                making.result()[1].close()
+                making.result().close()
         if making is not None or taken is not None:
             assert self._daemon is not None
             try:

@@ -42,6 +42,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         super().__init__(spec)
         self._zygote: ZygoteProcess | TakenSandbox | None = None
         self._layers: Layers | None = None
+        self._mode = ""
         self._number = 0
 
     @classmethod
@@ -61,11 +62,12 @@ class SandboxEnvironment(SupervisedEnvironment):
         check_image(image)
 
     async def _launch(self) -> None:
-        mode = await self._prepare()
+        if self._layers is None:
+            await self.prepare()
         zygote = await asyncio.to_thread(current_zygote)
         self._zygote, self._number = zygote, zygote.next_number()
         assert self._layers is not None
-        plan = self._plan(mode, self._layers, zygote)
+        plan = self._plan(self._mode, self._layers, zygote)
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
@@ -95,24 +97,23 @@ class SandboxEnvironment(SupervisedEnvironment):
     async def take(self, parcel: Parcel) -> None:
         """See `Movable.take`. Its image is held here before it may be let go there."""
         self._used = True
-        await self._prepare()
+        await self.prepare()
         self._number = parcel.state["number"]
         lease = parcel.lease()
         self._zygote = TakenSandbox(socket.socket(fileno=parcel.descriptors.pop()), lease)
         stream = socket.socket(fileno=parcel.descriptors.pop())
         self._channel = Channel(stream, self.spec.label, first_id=parcel.state["first_id"])
 
-    async def _prepare(self) -> str:
-        """Find the mode and hold the image; returns the mode."""
+    async def prepare(self) -> None:
+        """Find the mode, have the image and hold it; `stop` lets it go."""
         preparing = asyncio.ensure_future(asyncio.to_thread(self._hold_image))
         try:
-            mode, self._layers = await asyncio.shield(preparing)
+            self._mode, self._layers = await asyncio.shield(preparing)
         except asyncio.CancelledError:
             preparing.add_done_callback(_release_late)
             raise
         except EnvironmentStartError as error:
             raise self._start_error(str(error)) from error
-        return mode
 
     def _hold_image(self) -> tuple[str, Layers]:
         """What blocks: find the mode, build the image. Both are remembered for the next time."""

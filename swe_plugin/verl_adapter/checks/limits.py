@@ -14,6 +14,7 @@ _POSITIVE = (
     *("swe.environment.start_timeout_s", "swe.scaffold.command_timeout_s", "swe.scaffold.observation_chars"),
     *("swe.scaffold.max_format_errors", "swe.policy.call_timeout_s", "swe.policy.max_attempts"),
     *("swe.policy.concurrency", "swe.failure.watchdog_s", "swe.failure.breaker_failures"),
+    *("swe.environment.image_timeout_s", "swe.environment.setup_timeout_s", "swe.grading.overhead_s"),
     *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length", f"{ROLLOUT}.n"),
 )
 

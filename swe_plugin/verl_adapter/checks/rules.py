@@ -79,6 +79,7 @@ def _algorithm(s: Settings) -> Iterator[Finding]:
     mode = str(s.get(key))
     weighs = "weighs a trajectory by the number of its segments; use token-mean or token-sum"
     yield s.rule(key, not mode.startswith("seq-mean"), weighs, mode)
+    yield from _zero_advantage(s, estimator)
     if estimator in PER_ROW_ESTIMATORS:
         return
     key = "swe.failure.min_survivors"
@@ -87,6 +88,18 @@ def _algorithm(s: Settings) -> Iterator[Finding]:
     key = f"{ROLLOUT}.n"
     enough = f"must be at least swe.failure.min_survivors={least}, or every group is dropped"
     yield s.rule(key, s.get(key) >= least, enough, f"groups of {s.get(key)}")
+
+
+def _zero_advantage(s: Settings, estimator: str) -> Iterator[Finding]:
+    """Equal rewards mean no advantage only where members are compared, and only one of two filters takes groups out."""
+    key = "swe.failure.zero_advantage"
+    if s.get(key) == "keep":
+        return
+    fix = f"must be keep with algorithm.adv_estimator={estimator}: it does not compare the members of a group"
+    yield s.rule(key, estimator not in PER_ROW_ESTIMATORS, fix, str(s.get(key)))
+    if s.get(key) == "drop":
+        filtering = bool(s.get("algorithm.filter_groups.enable"))
+        yield s.rule(key, not filtering, "must be keep or refill with algorithm.filter_groups.enable=true")
 
 
 def _overlap(s: Settings) -> Iterator[Finding]:

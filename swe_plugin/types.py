@@ -33,6 +33,7 @@ __all__ = [
     "TestStatus",
     "ToolCall",
     "Turn",
+    "Usage",
 ]
 
 
@@ -366,6 +367,19 @@ class Phase:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the processes of an environment used.
+
+    Attributes:
+        cpu_s: CPU seconds so far, of processes that have ended too.
+        memory_mib: most memory at once, as far as it was seen.
+    """
+
+    cpu_s: float
+    memory_mib: float
+
+
 @dataclass(slots=True)
 class RolloutResult:
     """Everything one rollout produced.
@@ -391,6 +405,7 @@ class RolloutResult:
         usage: what the policy reports to have used, failed attempts included, e.g. ``prompt_tokens``, ``cost_usd``.
         request_id: by which the journal knows the calls behind `segments`; empty for policies without a journal.
         notes: what an agent that calls the gateway did wrong there, one line each (docs/gateway.md).
+        environment: what the last attempt's environment used; None if its backend cannot say.
     """
 
     task: Task
@@ -412,3 +427,4 @@ class RolloutResult:
     request_id: str = ""
     rewards: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    environment: Usage | None = None

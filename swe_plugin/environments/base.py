@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from swe_plugin.types import ExecResult, Image
+from swe_plugin.types import ExecResult, Image, Usage
 
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
@@ -206,6 +206,14 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     async def is_alive(self) -> bool:
         """Whether commands can run now. Never raises."""
+
+    async def usage(self) -> Usage | None:
+        """What its processes used so far; optional, None if that is not known.
+
+        Raises:
+            EnvironmentUnavailable: the environment is dead.
+        """
+        return None
 
     async def __aenter__(self) -> Self:
         try:

@@ -24,7 +24,7 @@ from swe_plugin.environments.sandbox.zygote.frames import Frame
 from swe_plugin.environments.single_use import SingleUse
 from swe_plugin.environments.start import settled
 from swe_plugin.errors import EnvironmentUnavailable
-from swe_plugin.types import ExecResult
+from swe_plugin.types import ExecResult, Usage
 
 __all__ = ["SupervisedEnvironment"]
 
@@ -33,6 +33,7 @@ _GRACE_S = 15.0
 _FILE_TIMEOUT_S = 60.0
 _TREE_TIMEOUT_S = 600.0
 _CHUNK = 1 << 18
+_MIB = 1 << 20
 
 
 class SupervisedEnvironment(SingleUse):
@@ -95,6 +96,11 @@ class SupervisedEnvironment(SingleUse):
         except (EnvironmentUnavailable, TimeoutError):
             return False
         return True
+
+    async def usage(self) -> Usage | None:
+        """As its supervisor sees it in the process table; memory is that of now, or of its largest dead process."""
+        header, _ = await self._request({"op": "usage"}, 0.0)
+        return Usage(header["cpu_s"], header["memory_bytes"] / _MIB)
 
     async def _file(self, kind: str, path: str, content: bytes = b"", mode: int = 0) -> Frame:
         request = _file_request(kind, path, mode, _FILE_TIMEOUT_S)

@@ -14,7 +14,7 @@ from swe_plugin.grading.patch import Diffable, Patch, extract_patch
 from swe_plugin.rollout.hooks import notify
 from swe_plugin.rollout.outcome import stop_for
 from swe_plugin.scaffolds.base import Episode
-from swe_plugin.types import AttemptFailure, Phase, RolloutResult, StopReason, Task
+from swe_plugin.types import AttemptFailure, Phase, RolloutResult, StopReason, Task, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ class Attempt:
     async def run(self, policy_factory: Callable[[], Policy]) -> StopReason:
         """Run it, grading left out; returns why it ended. Only a cancellation is raised."""
         result = self._result
-        result.patch, result.flags = "", ()
+        result.patch, result.flags, result.environment = "", (), None
         asked, since = time.perf_counter(), time.time()
         try:
             async with self._worker.pool.lease(self._worker.spec(result.task, self._label)) as lease:
@@ -122,10 +122,18 @@ class Attempt:
         self._policy = policy_factory()
         stop = await self._episode_in_time(environment, self._policy)
         self.phase = "patch"
+        self._result.environment = await self._used(environment)
         with self._timed("patch"):
             patch = await self._extract(environment, baseline)
         self._result.patch, self._result.flags = patch.text, patch.flags
         return stop
+
+    async def _used(self, environment: Environment) -> Usage | None:
+        try:
+            return await environment.usage()
+        except Exception:  # a number for the record must not cost the rollout; if it is dead, the patch will say so
+            logger.warning("%s: what its environment used is not known", self._label, exc_info=True)
+            return None
 
     async def _extract(self, environment: Environment, baseline: Baseline | None) -> Patch:
         if isinstance(environment, Diffable):

@@ -18,8 +18,9 @@ from swe_plugin.grading.honesty import Honesty
 from swe_plugin.grading.judge import Judge
 from swe_plugin.grading.rewards import Rewards
 from swe_plugin.rollout.assessor import Assessor
-from swe_plugin.rollout.worker import RolloutWorker
+from swe_plugin.rollout.worker import HERE, RolloutWorker
 from swe_plugin.scaffolds.base import Scaffold
+from swe_plugin.trajectories.live import LiveBoard
 from swe_plugin.trajectories.store import TrajectoryStore
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def build_rollout_worker(
     )
     assessor = Assessor(judge, Rewards(config.grading.rewards, grader), Honesty(config.grading.honesty))
     store = TrajectoryStore(run_dir) if run_dir is not None and config.output.trajectories else None
-    return RolloutWorker(config, plugins, pool, spec, make_scaffold(config.scaffold), BaselineStore(), assessor, store)
+    board = LiveBoard(store.run_dir, HERE) if store else None
+    scaffold = make_scaffold(config.scaffold)
+    return RolloutWorker(config, plugins, pool, spec, scaffold, BaselineStore(), assessor, store, board)
 
 
 def _spec(config: EnvironmentConfig, task: Task, label: str) -> EnvironmentSpec:

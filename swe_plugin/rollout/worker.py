@@ -35,14 +35,17 @@ if TYPE_CHECKING:
     from swe_plugin.plugins import Plugins
     from swe_plugin.policies.base import Policy
     from swe_plugin.scaffolds.base import Scaffold
+    from swe_plugin.trajectories.live import LiveBoard
     from swe_plugin.trajectories.store import TrajectoryStore
 
-__all__ = ["PolicyFactory", "RolloutWorker"]
+__all__ = ["HERE", "PolicyFactory", "RolloutWorker"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_BACKOFF_S = 30.0
-_HERE = f"{socket.gethostname()}:{os.getpid()}"
+_BOARD_EVERY_S = 1.0
+HERE = f"{socket.gethostname()}:{os.getpid()}"
+"""This worker, as records name it."""
 
 PolicyFactory = Callable[[], "Policy"]
 """Makes the policy of one attempt; a retry starts with a fresh one."""
@@ -61,6 +64,7 @@ class RolloutWorker:
         baselines: recorded baselines by image.
         assessor: how work becomes a reward.
         store: where results are written, or None.
+        board: where running rollouts are shown, or None.
         backoff_s: pause before a second attempt, doubled for each further one, up to 30.
     """
 
@@ -72,7 +76,9 @@ class RolloutWorker:
     baselines: BaselineStore
     assessor: Assessor
     store: TrajectoryStore | None = None
+    board: LiveBoard | None = None
     backoff_s: float = 0.5
+    _showing: asyncio.Future[None] | None = None
     _running: dict[asyncio.Task[object], Running] = field(default_factory=dict)
 
     @property
@@ -142,6 +148,8 @@ class RolloutWorker:
         current = asyncio.current_task()
         assert current is not None
         self._running[current] = running
+        if self.board is not None and (self._showing is None or self._showing.done()):
+            self._showing = asyncio.ensure_future(self._show(self.board))
         try:
             with acting_for(Share(running.phase)):
                 result = await work
@@ -175,13 +183,18 @@ class RolloutWorker:
         if tasks:
             await asyncio.wait(tasks)
         await self.scaffold.close()
+        if self._showing is not None:
+            self._showing.cancel()
+            await asyncio.wait([self._showing])
+            if self.board is not None:
+                self.board.write([])
         await self.pool.close()
 
     async def _run(
         self, running: Running, policy_factory: PolicyFactory, may_retry: Callable[[], bool]
     ) -> RolloutResult:
         began, name = time.perf_counter(), label(running.task, running.session)
-        result = RolloutResult(running.task, running.session, StopReason.CANCELLED, worker=_HERE)
+        result = RolloutResult(running.task, running.session, StopReason.CANCELLED, worker=HERE)
         limit = self.config.failure.rollout_timeout_s
         deadline = asyncio.timeout(limit)
         try:
@@ -226,6 +239,19 @@ class RolloutWorker:
         await self.assessor.assess(result, label(task, session), foreign=True)
         result.timings["total"] = time.perf_counter() - began
         return result
+
+    async def _show(self, board: LiveBoard) -> None:
+        """Keep the board current for as long as rollouts run; nothing depends on it."""
+        while True:
+            rows = [running.to_json() for running in self._running.values()]
+            try:
+                await asyncio.to_thread(board.write, rows)
+            except OSError:
+                logger.warning("the board of running rollouts could not be written", exc_info=True)
+                return
+            if not rows:
+                return
+            await asyncio.sleep(_BOARD_EVERY_S)
 
     async def _record(self, result: RolloutResult, step: int, phase: str) -> None:
         if self.store is None:

@@ -13,7 +13,7 @@ from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.plugins import load_plugins
 from swe_plugin.testing.faults import Fault, Faults
-from swe_plugin.types import ExecResult
+from swe_plugin.types import ExecResult, Usage
 
 __all__ = ["FaultyEnvironment"]
 
@@ -107,6 +107,10 @@ class FaultyEnvironment(Environment):
     async def is_alive(self) -> bool:
         """Whether it was not killed, and the inner one lives."""
         return not self._dead and await self._inside.is_alive()
+
+    async def usage(self) -> Usage | None:
+        """Of the inner environment."""
+        return await self._inside.usage()
 
     async def _strike(self) -> None:
         if self._dead:

@@ -20,6 +20,7 @@ from swe_plugin.types import (
     TestStatus,
     ToolCall,
     Turn,
+    Usage,
 )
 
 __all__ = ["FORMAT", "from_json", "to_json", "tokens_to_json"]
@@ -91,6 +92,7 @@ def from_json(
             request_id=data.get("request_id", ""),
             rewards=data.get("rewards", {}),
             notes=data.get("notes", []),
+            environment=Usage(**data["environment"]) if data.get("environment") else None,
         )
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"not a trajectory: {type(error).__name__}: {error}") from error

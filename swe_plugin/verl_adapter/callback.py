@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import sys
 import traceback
 from datetime import datetime
@@ -23,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from swe_plugin.config import SweConfig, load_config
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import SwePluginError
+from swe_plugin.trajectories.live import LIVE
 from swe_plugin.trajectories.store import remove_partial
 from swe_plugin.verl_adapter.bootstrap import DEVICE_VARIABLE
 from swe_plugin.verl_adapter.checks import require
@@ -97,6 +99,7 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         variables = config.ray_kwargs.ray_init.runtime_env.env_vars
         variables.setdefault("VERL_FILE_LOGGER_PATH", str(metrics_file(run)))
         reap()  # what a killed run left on this node
+        shutil.rmtree(run / LIVE, ignore_errors=True)  # rollouts of a killed run that is taken up again
         if section.failure.zero_advantage == "refill":
             config.algorithm.filter_groups.enable = True  # by verl's own `metric`, the reward
         session = RaySession(config)

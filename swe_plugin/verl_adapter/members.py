@@ -41,6 +41,7 @@ class Member:
         format_errors: answers in which no action could be read.
         retries: attempts after the first, each in a fresh environment.
         lost: environments that died under the agent.
+        cpu_s, memory_mib: what its environment used; None if that is not known.
         in_use: environments in use in its process when it ended, gradings' too.
         sampled_tokens, context_tokens: ids with mask 1, and all others, over all rows.
         segments: rows.
@@ -66,6 +67,8 @@ class Member:
     format_errors: int = 0
     retries: int = 0
     lost: int = 0
+    cpu_s: float | None = None
+    memory_mib: float | None = None
     in_use: int | None = None
     sampled_tokens: int = 0
     context_tokens: int = 0
@@ -122,6 +125,8 @@ def member_of(
         format_errors=result.n_format_errors,
         retries=_retries(result),
         lost=sum(failure.stop == StopReason.ENVIRONMENT_LOST for failure in result.failures),
+        cpu_s=result.environment.cpu_s if result.environment else None,
+        memory_mib=result.environment.memory_mib if result.environment else None,
         in_use=in_use,
         sampled_tokens=sampled,
         context_tokens=context,

@@ -50,6 +50,8 @@ def step_metrics(groups: Sequence[Group], *, group_size: int) -> Metrics:
         **_spread("swe/env/start_s", (m.start_s for m in members)),
         **_overlap(members),
         **_spread("swe/env/exec_s", (m.exec_s for m in members)),
+        **_spread("swe/env/cpu_s", (m.cpu_s for m in members)),
+        **_spread("swe/env/memory_mib", (m.memory_mib for m in members)),
         **_spread("swe/env/in_use", (m.in_use for m in members)),
         **_spread("swe/generate_s", (m.generate_s for m in members)),
         **_spread("swe/rollout_s", (m.total_s for m in members)),

@@ -17,7 +17,7 @@ def offered(*words):
 @pytest.mark.parametrize(
     ("words", "has"),
     [
-        (("t",), ["tasks", "timeline", "train", "try"]),
+        (("t",), ["tasks", "timeline", "top", "train", "try"]),
         (("train", "--recipe", "demo_"), ["demo_grpo", "demo_ppo"]),
         (("tasks", "demo__orchard-score-"), [f"demo__orchard-score-{n}" for n in range(1, 9)]),
         (("try", "--dataset", "demo", "demo__orchard-rank-1"), ["demo__orchard-rank-1"]),

@@ -34,6 +34,20 @@ async def test_writing_where_the_agent_may_not(sandbox, path):
         await sandbox.write_file(path, b"x")
 
 
+async def test_what_its_processes_used_is_known_dead_ones_included():
+    code = (
+        "import time; x = bytearray(64 << 20); end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    )
+    async with SandboxEnvironment(spec(memory_mib=256)) as busy:
+        before = await busy.usage()
+        assert (await busy.exec(["python3", "-c", code])).exit_code == 0
+        assert (await busy.shell(f"python3 -c '{code}'")).exit_code == 0
+        after = await busy.usage()
+    assert before.cpu_s < 0.5
+    assert 0.6 <= after.cpu_s - before.cpu_s < 2.0
+    assert 64 <= after.memory_mib < 512
+
+
 async def test_a_full_disk_is_an_error_of_the_write():
     async with SandboxEnvironment(spec(disk_mib=4)) as small:
         with pytest.raises(OSError, match=r"[Nn]o space"):

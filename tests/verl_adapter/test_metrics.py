@@ -11,6 +11,7 @@ from swe_plugin.verl_adapter.members import Member
 from swe_plugin.verl_adapter.metrics import row_metrics, step_metrics, stop_metric
 
 GOOD = Member(0, "submitted", resolved=True, start_s=1.0, grade_s=0.5, empty_patch=False, segments=1)
+GOOD = replace(GOOD, cpu_s=2.0, memory_mib=64.0)
 WRONG = Member(1, "max_turns", resolved=False, start_s=3.0, grade_cached=True, grade_s=0.0, segments=2)
 FAILED = Member(2, "environment_lost", cause="gone", apply_failed=True, retries=1, lost=2, in_use=7)
 
@@ -31,6 +32,7 @@ def test_members_without_a_row_count_too():
     assert found["swe/env/start_s/p90"] == 3.0
     assert found["swe/grade/cache_hit_rate"] == pytest.approx(1 / 3)
     assert (found["swe/env/retries"], found["swe/env/lost"], found["swe/env/in_use/max"]) == (0.5, 1.0, 7.0)
+    assert (found["swe/env/cpu_s/mean"], found["swe/env/memory_mib/max"]) == (2.0, 64.0)
     assert found["swe/patch/apply_failed"] == 0.5
     assert found["swe/tokens/drift"] == pytest.approx(1 / 3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swe_plugin.environments.base import EnvironmentSpec
@@ -18,7 +19,7 @@ from swe_plugin.environments.sandbox.settings import check_settings
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 from swe_plugin.environments.supervised import SupervisedEnvironment
 from swe_plugin.errors import ConfigError, EnvironmentStartError, EnvironmentUnavailable
-from swe_plugin.types import Image
+from swe_plugin.types import Image, Usage
 
 if TYPE_CHECKING:
     from swe_plugin.config import EnvironmentConfig
@@ -143,6 +144,20 @@ class SandboxEnvironment(SupervisedEnvironment):
             cgroups=zygote.cgroups(self._number),
             cgroup_version=zygote.hierarchy.version,
         )
+
+    async def usage(self) -> Usage | None:
+        """See `SupervisedEnvironment.usage`; its memory is the peak of its control group, where it has one."""
+        seen = await super().usage()
+        assert seen is not None
+        assert self._zygote is not None
+        version, groups = self._zygote.hierarchy.version, self._zygote.cgroups(self._number)
+        if "memory" not in groups:
+            return seen
+        peak = Path(groups["memory"]) / ("memory.peak" if version == 2 else "memory.max_usage_in_bytes")
+        try:
+            return Usage(seen.cpu_s, int(peak.read_text()) / _MIB)
+        except OSError:  # version 2 before Linux 5.19 keeps no peak; or it is gone just now
+            return seen
 
     async def stop(self) -> None:
         """Kill everything in it; the kernel removes its namespaces and mounts, the zygote its cgroups."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-__all__ = ["descendants", "kill_everything", "kill_tree", "snapshot"]
+__all__ = ["descendants", "kill_everything", "kill_tree", "snapshot", "usage"]
 
 _PASSES = 6
 """Passes over a tree that still grows, before it counts as a fork bomb; an ordinary one is stopped in two."""
@@ -18,7 +19,22 @@ Process = tuple[int, int]
 
 def snapshot() -> dict[Process, int]:
     """All processes in sight: identity -> parent's process id."""
-    found: dict[Process, int] = {}
+    return {(pid, int(fields[19])): int(fields[1]) for pid, fields in _stats()}
+
+
+def usage() -> tuple[float, int]:
+    """CPU seconds so far, and resident bytes now, of all processes in sight, dead ones' seconds included; those of
+    PID 1 itself, the caller, are left out. Largest of a dead process where that is more."""
+    ticks = pages = 0
+    for pid, fields in _stats():
+        ticks += sum(int(fields[place]) for place in ((11, 12, 13, 14) if pid != 1 else (13, 14)))
+        pages += int(fields[21]) if pid != 1 else 0
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return ticks / os.sysconf("SC_CLK_TCK"), max(pages * os.sysconf("SC_PAGE_SIZE"), largest)
+
+
+def _stats() -> Iterator[tuple[int, list[bytes]]]:
+    """Process id and the fields of ``/proc/<pid>/stat`` after the name (proc(5): the first is its field 3)."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
@@ -27,9 +43,7 @@ def snapshot() -> dict[Process, int]:
                     text = os.read(fd, 1024)
                 finally:
                     os.close(fd)
-                fields = text[text.rindex(b")") + 2 :].split()
-                found[int(name), int(fields[19])] = int(fields[1])
-    return found
+                yield int(name), text[text.rindex(b")") + 2 :].split()
 
 
 def descendants(root: int, table: dict[Process, int] | None = None) -> set[Process]:

@@ -15,6 +15,7 @@ from swe_plugin.environments.sandbox.zygote import confine, files
 from swe_plugin.environments.sandbox.zygote.jobs import Job, drain, read_some, spawn
 from swe_plugin.environments.sandbox.zygote.link import Connect, OwnerGone
 from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.sandbox.zygote.processes import usage
 from swe_plugin.environments.sandbox.zygote.session import ARGV, SETUP, STATUS_FD, Session
 from swe_plugin.environments.sandbox.zygote.streams import Streams
 from swe_plugin.environments.sandbox.zygote.watchdog import Watchdog
@@ -54,6 +55,7 @@ class Supervisor:
             "pull": self._streams.pull,
             "push": self._streams.push,
             "shell": self._shell,
+            "usage": self._usage,
         }
 
     def run(self, first: int) -> None:
@@ -83,6 +85,10 @@ class Supervisor:
 
     def _ping(self, header: dict[str, Any], _: bytes) -> None:
         self._owner.send({"id": header["id"]})
+
+    def _usage(self, header: dict[str, Any], _: bytes) -> None:
+        cpu_s, memory_bytes = usage()
+        self._owner.send({"id": header["id"], "cpu_s": cpu_s, "memory_bytes": memory_bytes})
 
     def _cancel(self, header: dict[str, Any], _: bytes) -> None:
         target = header["target"]

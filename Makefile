@@ -14,6 +14,8 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 SEEDS ?= 0 1 2 3 4
 # Seeds at once.
 JOBS ?= 1
+# Of `make soak`.
+MINUTES ?= 30
 
 ifeq ($(origin PYTHON),command line)
 ifneq ($(wildcard $(BIN)/python),)
@@ -30,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -106,6 +108,7 @@ docs-security: $(DEV) ## try every attack in every mode here, into docs/security
 bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_rooms.py
 	$(BIN)/python tests/benchmarks/bench_overlap.py
+	$(BIN)/python tests/benchmarks/bench_overhead.py
 
 bench-environments: $(DEV) ## environments beside docker, bubblewrap, a peer and the kernel's floor (as root)
 	$(BIN)/python tests/benchmarks/bench_environments.py
@@ -122,6 +125,15 @@ bench-gateway: $(DEV) ## what OpenAI's protocol in front of the policy costs, in
 
 bench-kills: $(DEV) ## kill -9 of every kind of process in real runs
 	$(BIN)/python tests/benchmarks/bench_kills.py
+
+bench-faults: $(DEV) ## 512 rollouts through verl under random faults, in both trainer modes
+	$(BIN)/python tests/benchmarks/bench_faults.py
+
+bench-same-tokens: $(DEV) ## two verl runs: overlap off and prewarm sample the same tokens
+	$(BIN)/python tests/benchmarks/bench_same_tokens.py
+
+soak: $(DEV) ## real sandboxes for MINUTES (30): memory, descriptors and threads stay flat
+	$(BIN)/python tests/benchmarks/bench_soak.py $(MINUTES)
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)

@@ -2,27 +2,30 @@
 
 For each victim: a run of the demo with checkpoints, killed in mid-step. A dead agent-loop worker is replaced and the
 run goes on; the death of anything else ends the run, non-zero, and the same command takes it up again. After each,
-nothing may be left: no process, no lease. Writes a table to docs/benchmarks.md; exit code 1 if a row is not so.
+nothing may be left: no process, no lease. With dockerd dead the run stops and says so. Writes a table to
+docs/benchmarks.md; exit code 1 if a row is not so.
 """
 
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import psutil
 from page import machine, write_section
+from verl_run import Run, left_over
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from environments.docker.conftest import Dockerd, unmount
 
 from swe_plugin.verl_adapter.demo_model import default_cache
 
-MARK = "SWE_PLUGIN_BENCH_RUN"
 ENDS_WITHIN_S = 60.0
 WORDS = (
     "data.train_batch_size=4",
@@ -32,6 +35,7 @@ WORDS = (
     "trainer.val_before_train=false",
     "swe.overlap=prewarm",
 )
+DOCKERD = "dockerd"
 VICTIMS = {
     "agent-loop worker": "ray::SweAgentLoopWorker",
     "vLLM's engine": "VLLM::EngineCore",
@@ -41,8 +45,9 @@ VICTIMS = {
     "rollout queue": "ray::TransferQueueController",
     "head (raylet)": "raylet/raylet",
     "the command itself": "verl.trainer.main_ppo",
+    DOCKERD: "",
 }
-"""Name in the table -> part of its command line."""
+"""Name in the table -> part of its command line. That of dockerd is not asked for: it is no process of the run."""
 
 
 @dataclass
@@ -57,95 +62,18 @@ class Row:
     ok: bool
 
 
-class Run:
-    """One run in a session of its own, its descendants recognisable by their environment."""
-
-    def __init__(self, home: Path, name: str, *words: str) -> None:
-        self.directory, self.mark = home / "outputs" / name, uuid.uuid4().hex
-        self.log = home / f"{name}-{self.mark[:6]}.log"
-        command = [sys.executable, "-m", "verl.trainer.main_ppo", "+plugin=swe", *WORDS, *words]
-        command += [f"swe.output.dir={self.directory.parent}", f"swe.output.run={name}"]
-        variables = os.environ | {"SWE_PLUGIN_HOME": str(home), "PYTHONUNBUFFERED": "1", MARK: self.mark}
-        with self.log.open("wb") as output:
-            self.process = subprocess.Popen(
-                command, env=variables, stdout=output, stderr=output, start_new_session=True, cwd=home
-            )
-
-    def steps(self) -> set[int]:
-        """Steps that were logged, by this run and those before it."""
-        lines = [line for path in self.directory.glob("metrics*.jsonl") for line in path.read_text().splitlines()]
-        return {json.loads(line)["step"] for line in lines if line.endswith("}")}
-
-    def wait_for_step(self, step: int, within_s: float = 400.0) -> bool:
-        """Whether a step at or after `step` is logged before the run or the time is over."""
-        end = time.monotonic() + within_s
-        while time.monotonic() < end:
-            if max(self.steps(), default=0) >= step:
-                return True
-            if self.process.poll() is not None:
-                return False
-            time.sleep(0.3)
-        return False
-
-    def processes(self) -> list[psutil.Process]:
-        """Everything of this run that lives."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
-
-    def kill(self, part: str) -> bool:
-        """kill -9 of the first process whose name or command line holds `part`."""
-        for process in self.processes():
-            try:
-                if part in " ".join(process.cmdline()) or part in process.name():
-                    process.kill()
-                    return True
-            except psutil.Error:
-                continue
-        return False
-
-    def end(self) -> None:
-        """Ctrl-C, then kill what is left."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGINT)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        for process in self.processes():
-            try:
-                process.kill()
-            except psutil.Error:
-                continue
-
-
-def left_over(run: Run, home: Path) -> str:
-    """What remains half a minute after the end and after the reaper that the next start would run."""
-    variables = os.environ | {"SWE_PLUGIN_HOME": str(home)}
-    end = time.monotonic() + 30
-    while True:
-        subprocess.run([Path(sys.executable).parent / "swe-plugin", "clean"], env=variables, capture_output=True)
-        left, leases = run.processes(), list(home.glob("leases/*/*.json"))
-        if not (left or leases) or time.monotonic() > end:
-            break
-        time.sleep(0.5)
-    return f"{len(left)} processes, {len(leases)} leases"
-
-
-def play(home: Path, victim: str, part: str) -> Row:
+def play(
+    home: Path, victim: str, kill: Callable[[Run], object], *words: str, repair: Callable[[], object] = lambda: None
+) -> Row:
     """Kill one kind of process in step 3 or later, and look."""
-    name = victim.replace(" ", "-").replace("'", "").replace("(", "").replace(")", "")
-    run = Run(home, name, "trainer.total_training_steps=500")
+    name = "".join(letter if letter.isalnum() else "-" for letter in victim)
+    words = (*WORDS, "trainer.total_training_steps=500", *words)
+    run = Run(home, name, *words)
     try:
         if not run.wait_for_step(2):
             return Row(victim, "did not get to step 2: " + run.log.read_text()[-300:], 0, "-", "-", False)
         done = max(run.steps())
-        assert run.kill(part), f"no process {part}"
+        assert kill(run), f"no {victim} to kill"
         began = time.monotonic()
         if victim == "agent-loop worker":
             goes_on = run.wait_for_step(done + 3)
@@ -158,18 +86,42 @@ def play(home: Path, victim: str, part: str) -> Row:
         except subprocess.TimeoutExpired:
             code = "hangs"
         seconds = time.monotonic() - began
+        repair()
         left = left_over(run, home)
     finally:
         run.end()
-    again = Run(home, name, "trainer.total_training_steps=500")
+    again = Run(home, name, *words)
     try:
         last = max(run.steps())
         resumed = again.wait_for_step(last + 1)
         first = min(again.steps() - run.steps(), default=0) if resumed else 0
     finally:
         again.end()
-    ok = code not in (0, "hangs") and seconds <= ENDS_WITHIN_S and resumed and left == "0 processes, 0 leases"
-    return Row(victim, f"exit code {code}", seconds, f"yes, at {first or last + 1}" if resumed else "no", left, ok)
+    reason = "TooManyFailures" in run.log.read_text(errors="replace") if victim == DOCKERD else True
+    ok = code not in (0, "hangs") and seconds <= ENDS_WITHIN_S and resumed and reason
+    ok = ok and left == "0 processes, 0 leases"
+    outcome = f"exit code {code}" + (", with the reason" if victim == DOCKERD and reason else "")
+    return Row(victim, outcome, seconds, f"yes, at {first or last + 1}" if resumed else "no", left, ok)
+
+
+def play_dockerd(home: Path) -> Row:
+    """The daemon of `swe.environment.backend=docker`, one of this run's own, started again before the run is."""
+    root = home / "dockerd"
+    root.mkdir()
+    daemon = Dockerd(root)
+    daemon.start()
+    words = ("swe.environment.backend=docker", f"+swe.environment.options.host={daemon.host}")
+    os.environ["DOCKER_HOST"] = daemon.host  # for `swe-plugin clean`
+
+    def kill(_: Run) -> bool:
+        daemon.crash()
+        return True
+
+    try:
+        return play(home, DOCKERD, kill, *words, repair=daemon.start)
+    finally:
+        daemon.end()
+        unmount(root)
 
 
 def main(chosen: list[str]) -> int:
@@ -181,7 +133,8 @@ def main(chosen: list[str]) -> int:
         for victim, part in VICTIMS.items():
             if chosen and victim not in chosen:
                 continue
-            rows.append(play(home, victim, part))
+            kill = partial(Run.kill, part=part)
+            rows.append(play_dockerd(home) if victim == DOCKERD else play(home, victim, kill))
             print(rows[-1], flush=True)
             write_section("bench-kills", table(rows))
     finally:

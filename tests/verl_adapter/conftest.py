@@ -31,8 +31,7 @@ def _plain(actor_class):
     return actor_class.__ray_metadata__.modified_class
 
 
-@pytest.fixture(scope="session")
-def queue_process():
+def local_queue():
     """The queue's controller, storage and client, connected over its own ZMQ sockets."""
     conf = OmegaConf.create({}, flags={"allow_objects": True})
     conf = OmegaConf.merge(conf, OmegaConf.load(resources.files("transfer_queue") / "config.yaml"))
@@ -48,6 +47,9 @@ def queue_process():
     interface._TQ_CLIENT = None
 
 
+queue_process = pytest.fixture(scope="session", name="queue_process")(local_queue)
+
+
 @pytest.fixture
 def queue(queue_process, monkeypatch):
     """An empty queue; `init`, which a worker calls, has nothing left to do."""
@@ -60,11 +62,14 @@ def queue(queue_process, monkeypatch):
 
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+def write_model(path):
     """A tokenizer of bytes with ChatML, and the configuration of a tiny model; no weights."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, PreTrainedTokenizerFast
 
-    path = tmp_path_factory.mktemp("model")
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: i for i, token in enumerate([*special, *letters])}
@@ -93,6 +98,11 @@ def model_dir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def composed():
+    return compose_verl()
+
+
+def compose_verl():
+    """verl's own configuration."""
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer")
 

@@ -85,7 +85,7 @@ class Dockerd:
         return [name for name in names if not name.startswith("swe-plugin-guest-")]
 
 
-def _unmount(root):
+def unmount(root):
     """What a crashed daemon had mounted stays mounted."""
     places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for place in sorted((place for place in places if Path(place).is_relative_to(root)), reverse=True):
@@ -118,7 +118,7 @@ def dockerd(swe_home, tmp_path_factory):
             del os.environ["DOCKER_HOST"]
         else:
             os.environ["DOCKER_HOST"] = before
-        _unmount(daemon.root)
+        unmount(daemon.root)
         shutil.rmtree(daemon.root)
 
 

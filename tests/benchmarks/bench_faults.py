@@ -106,8 +106,8 @@ def collect(run: Run, dump: Path, home: Path) -> Evidence:
     scores: dict[Key, float] = {}
     for path in sorted(dump.glob("*.jsonl")):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        batches[int(path.stem)] = keys = [_row_key(row["uid"]) for row in rows if row["output"]]
-        scores |= dict(zip(keys, [row["score"] for row in rows if row["output"]], strict=True))
+        batches[int(path.stem)] = keys = [_row_key(row["uid"]) for row in rows if not row["uid"].startswith("pad")]
+        scores |= dict(zip(keys, [row["score"] for row in rows if not row["uid"].startswith("pad")], strict=True))
     metrics = {step.number: step.values for step in read_steps(run.directory)}
     return Evidence(dict(records), batches, scores, metrics, run.log.read_text(errors="replace"), left_over(run, home))
 

@@ -2,6 +2,9 @@
 
 import copy
 import functools
+import os
+import subprocess
+import sys
 
 import pytest
 from hydra import compose, initialize_config_module
@@ -118,3 +121,17 @@ def test_a_users_own_file_extends_ours_in_three_lines(tmp_path):
 def test_an_unknown_recipe_is_refused_by_hydra():
     with pytest.raises(MissingConfigException, match="plugin/swe/nonsense"):
         composed("+plugin=swe/nonsense")
+
+
+def test_warnings_survive_what_vllm_imports_and_only_because_of_the_recipe():
+    name = "SAGEMAKER_CONTAINER_LOG_LEVEL"
+    level = composed("+plugin=swe").ray_kwargs.ray_init.runtime_env.env_vars[name]
+    code = (
+        "import logging; logging.basicConfig(level=logging.WARNING)\n"
+        "from model_hosting_container_standards import logging_config\n"
+        "logging.warning('heard')"
+    )
+    for extra, heard in (({}, False), ({name: level}, True)):
+        variables = {key: value for key, value in os.environ.items() if key != name} | extra
+        done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+        assert ("heard" in done.stderr) is heard

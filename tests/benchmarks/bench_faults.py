@@ -48,10 +48,10 @@ WORDS = (
     "swe.environment.start_timeout_s=15",
     "swe.scaffold.name=faulty",
     "swe.plugins=[swe-bench-faults]",
-    "swe.policy.call_timeout_s=40",
+    "swe.policy.call_timeout_s=90",
     "swe.scaffold.command_timeout_s=20",
-    "swe.scaffold.wall_clock_s=40",
-    "swe.failure.rollout_timeout_s=60",
+    "swe.scaffold.wall_clock_s=90",
+    "swe.failure.rollout_timeout_s=240",
     "swe.grading.cache=false",
     "swe.grading.honesty.history_read=drop",
 )

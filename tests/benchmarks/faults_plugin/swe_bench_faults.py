@@ -14,7 +14,7 @@ from swe_plugin.testing import Faults, FaultyPolicy
 from swe_plugin.types import ExecResult, StopReason, Turn
 
 POLICY = {"policy_fails": 0.03, "policy_bug": 0.02, "policy_full": 0.03}
-OWN = {"cancelled": 0.02, "hangs": 0.02, "never_ends": 0.015, "cheats": 0.03, "stops": 0.03, "babbles": 0.02}
+OWN = {"cancelled": 0.02, "hangs": 0.01, "never_ends": 0.004, "cheats": 0.03, "stops": 0.03, "babbles": 0.02}
 
 
 class FaultyScaffold(BashScaffold):

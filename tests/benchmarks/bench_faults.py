@@ -96,6 +96,11 @@ def _key(result: RolloutResult) -> Key | None:
     return request_of(result.request_id).rpartition("_")[0], result.session
 
 
+def _survived(result: RolloutResult) -> bool:
+    """It has a reward and something to train on; one whose context was full at once has no token."""
+    return result.reward is not None and any(1 in segment.mask for segment in result.segments)
+
+
 def collect(run: Run, dump: Path, home: Path) -> Evidence:
     """Read what a finished run has left."""
     records = defaultdict(list)
@@ -140,9 +145,7 @@ def survivors_alone(e: Evidence) -> Iterator[str]:
     for step, keys in e.batches.items():
         weighed: list[tuple[float, int]] = []
         for uid in {uid for uid, _ in keys}:
-            group = [
-                result for result in e.results() if (_key(result) or ("",))[0] == uid and result.reward is not None
-            ]
+            group = [r for r in e.results() if _survived(r) and (_key(r) or ("",))[0] == uid]
             if {result.session for result in group} != {session for other, session in keys if other == uid}:
                 yield f"step {step}: rows of {uid} are not its survivors"
             rewards = [float(result.reward or 0.0) for result in group]

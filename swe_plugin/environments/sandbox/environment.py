@@ -146,18 +146,18 @@ class SandboxEnvironment(SupervisedEnvironment):
         )
 
     async def usage(self) -> Usage | None:
-        """See `SupervisedEnvironment.usage`; its memory is the peak of its control group, where it has one."""
+        """See `SupervisedEnvironment.usage`; memory is the peak of its control group, where this process made one."""
         seen = await super().usage()
         assert seen is not None
-        assert self._zygote is not None
-        version, groups = self._zygote.hierarchy.version, self._zygote.cgroups(self._number)
-        if "memory" not in groups:
+        zygote = self._zygote
+        if not isinstance(zygote, ZygoteProcess) or "memory" not in zygote.cgroups(self._number):
             return seen
-        peak = Path(groups["memory"]) / ("memory.peak" if version == 2 else "memory.max_usage_in_bytes")
+        name = "memory.peak" if zygote.hierarchy.version == 2 else "memory.max_usage_in_bytes"
         try:
-            return Usage(seen.cpu_s, int(peak.read_text()) / _MIB)
+            peak = int((Path(zygote.cgroups(self._number)["memory"]) / name).read_text())
         except OSError:  # version 2 before Linux 5.19 keeps no peak; or it is gone just now
             return seen
+        return Usage(seen.cpu_s, peak / _MIB)
 
     async def stop(self) -> None:
         """Kill everything in it; the kernel removes its namespaces and mounts, the zygote its cgroups."""

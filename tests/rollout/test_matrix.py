@@ -10,6 +10,7 @@ import pytest
 from grading.local import LocalEnvironment
 
 from rollout.workers import FIX, HARMLESS, SUBMIT, TASK, Environments, answers, play, with_grading, worker
+from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.errors import ContextOverflow, EnvironmentUnavailable, PolicyError, RolloutCancelled
 from swe_plugin.policies.scripted import ScriptedPolicy
 from swe_plugin.rollout.outcome import MATRIX, Retry, Row, outcome, stop_for
@@ -136,16 +137,15 @@ async def test_a_grading_that_hangs_outside_its_tests_is_no_zero(monkeypatch):
 
 @pytest.mark.parametrize("where", ["start", "grade"])
 async def test_a_rollout_that_takes_too_long_in_all_has_no_row(where, monkeypatch):
-    limits = {"failure__rollout_timeout_s": 1.0, "scaffold__wall_clock_s": 1.0, "scaffold__command_timeout_s": 1.0}
-    environments = Environments()
-    made = worker(environments, **limits)
+    limits = {"failure__rollout_timeout_s": 2.0, "scaffold__wall_clock_s": 2.0, "scaffold__command_timeout_s": 2.0}
+    made = worker(DummyEnvironment, **limits)
 
     async def hangs(*_, **__):
         await asyncio.Event().wait()
 
     if where == "start":
-        monkeypatch.setattr(LocalEnvironment, "start", hangs)
-    if where == "grade":
+        monkeypatch.setattr(DummyEnvironment, "start", hangs)
+    else:
         monkeypatch.setattr(made.judge, "judge", hangs)
     result = await play(made, FIX, SUBMIT)
     assert (result.stop, result.reward, result.grade) == (StopReason.ROLLOUT_TIMEOUT, None, None)

@@ -72,7 +72,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
-            await zygote.start(self._number, theirs, mode)
+            await zygote.start(self._number, theirs, self._mode)
         finally:
             theirs.close()
         try:

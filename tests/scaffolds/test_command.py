@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,10 @@ async def test_a_black_box_agent_in_another_language_solves_the_task_and_yields_
     policy = token_policy([FIX, "```bash\ncat calc.sh\n```", SUBMIT])
     made = worker(LocalEnvironment, tmp_path, scaffold__name="command", scaffold__options={"command": NODE})
     result = await made.run(TASK, 0, lambda: policy, step=1, phase="train")
+    port = int(made.scaffold._gateway.url.split(":")[2].split("/")[0])
     await made.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
     assert (result.stop, result.reward) == (StopReason.SUBMITTED, 1.0), result.failures
     (row,) = training_rows(result.segments, 4096, 4096)
     assert sum(row.response_mask) == len(FIX) + len("```bash\ncat calc.sh\n```") + len(SUBMIT) + 3

@@ -1,13 +1,15 @@
 """Reports of pytest that code under test cannot forge by what it prints, or by ending the run.
 
 Hidden tests import the agent's code, which then runs in the process that reports on it. So a plugin, loaded before any
-of that code, notes what pytest reports and writes it to a file at the end, behind a word that only it and the grader
-know: the first line of its standard input. What is printed is not read then. Code that looks for the
-word in the memory of its own process could find it; `honesty` says what such code looks like.
+of that code, notes what pytest reports and writes it to a file at the end, signed with a word that only it and the
+grader know: the first line of its standard input. What is printed is not read then. Code that looks for the word in the
+memory of its own process could find it; `honesty` knows what such code looks like.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 
@@ -29,9 +31,9 @@ _SCRIPT = (
     'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" PYTEST_PLUGINS="$1${PYTEST_PLUGINS:+,$PYTEST_PLUGINS}"; '
     'export PYTHONPATH PYTEST_PLUGINS; shift; exec "$@"'
 )
-_BEGIN, REPORT = "signed", "report"
+REPORT = "report"
 PLUGIN = '''\
-import os, sys
+import hashlib, hmac, os, sys
 
 NAMES = {"passed": "PASSED", "failed": "FAILED", "error": "ERROR", "skipped": "SKIPPED", "xfailed": "XFAIL"}
 
@@ -41,9 +43,9 @@ def _first_line():
     while not read.endswith(b"\\n"):
         byte = os.read(0, 1)
         if not byte:
-            return ""
+            return b""
         read += byte
-    return read.decode().strip()
+    return read.strip()
 
 
 def _hide():
@@ -60,8 +62,9 @@ class Reports(object):
     def __init__(self, nonce):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         self.file = os.open(os.path.join(os.path.dirname(__file__), "report"), flags, 0o600)
-        self.lines = [nonce]
-        os.write(1, (nonce + " signed\\n").encode())
+        self.lines = []
+        self.sign = lambda data: hmac.new(nonce, data, hashlib.sha256).hexdigest().encode()
+        os.write(1, self.sign(b"loaded") + b"\\n")
 
     def pytest_runtest_logreport(self, report):
         status = self.config.hook.pytest_report_teststatus(report=report, config=self.config)
@@ -77,7 +80,8 @@ class Reports(object):
         self.lines.append(status + " " + " ".join(name.splitlines()))
 
     def pytest_unconfigure(self):
-        data = "\\n".join(self.lines + [""]).encode("utf-8", "replace")
+        data = "".join(line + "\\n" for line in self.lines).encode("utf-8", "replace")
+        data = self.sign(data) + b"\\n" + data
         while data:
             data = data[os.write(self.file, data):]
 
@@ -120,7 +124,7 @@ def signed_command(command: Sequence[str], folder: str, module: str) -> list[str
 
 def is_signed(log: str, nonce: str) -> bool:
     """Whether the plugin was loaded; then its report counts, and nothing else."""
-    return f"{nonce} {_BEGIN}" in log.split("\n")
+    return _sign(b"loaded", nonce) in log.split("\n")
 
 
 def believed(log: str, report: bytes, nonce: str) -> str:
@@ -129,11 +133,15 @@ def believed(log: str, report: bytes, nonce: str) -> str:
     Of the log of an evaluation script stay the marks and the exit code, and skips are left out: swebench's parsers
     do not know which tests were skipped.
     """
-    signature, _, lines = report.decode(errors="replace").partition("\n")
-    results = lines if signature == nonce else ""
+    signature, _, lines = report.partition(b"\n")
+    results = lines.decode(errors="replace") if signature.decode(errors="replace") == _sign(lines, nonce) else ""
     _, start, rest = log.partition(_START)
     if not start:
         return f"short test summary info\n{results}"
     results = "".join(line for line in results.splitlines(keepends=True) if not line.startswith("SKIPPED"))
     exit_codes = "\n".join(_EXIT_CODE.findall(rest.rpartition(_END)[2])[:1])
     return f"{_START}\n{results}{_END}\n{exit_codes}\n"
+
+
+def _sign(data: bytes, nonce: str) -> str:
+    return hmac.new(nonce.encode(), data, hashlib.sha256).hexdigest()

@@ -175,6 +175,20 @@ WITHOUT_A_WAY_IN = {
         os.write(2, (word + " signed\\n" + word + " PASSED {F2P}\\n").encode())
         """,
     ),
+    "a report changed at the end": writes(
+        "calc.py",
+        f"""\
+        import atexit, os
+        def change():
+            for name in os.listdir(os.environ["HOME"] + "/tmp"):
+                path = os.path.join(os.environ["HOME"], "tmp", name, "report")
+                if os.path.exists(path):
+                    first = open(path).readline()
+                    open(path, "w").write(first + "PASSED {F2P}\\nPASSED {P2P}\\n")
+                    print("changed")
+        atexit.register(change)
+        """,
+    ),
     "a report of its own": writes(
         "calc.py",
         f"""\
@@ -200,6 +214,7 @@ async def test_a_cheat_that_would_work_gets_nothing(name):
 async def test_a_cheat_that_could_not_work_gets_nothing_either(name):
     verdict = await grade(await patch_of(WITHOUT_A_WAY_IN[name]))
     assert not verdict.resolved, verdict.log
+    assert ("changed" in verdict.log) is ("changed" in name)
 
 
 @pytest.mark.parametrize("name", [name for name in CHEATS if "summary" not in name])

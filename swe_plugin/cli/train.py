@@ -19,15 +19,14 @@ from rich.markup import escape
 
 from swe_plugin.cli.child import ChildTree
 from swe_plugin.cli.follow import RunFollower, useful_lines
+from swe_plugin.cli.interrupts import INTERRUPTED
 from swe_plugin.cli.metrics import REWARD, STEP_S, Step, held_out
 from swe_plugin.cli.report import RESOLVED, print_report
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.errors import PluginError
 
-__all__ = ["INTERRUPTED", "REFUSED", "train", "training_command"]
+__all__ = ["REFUSED", "train", "training_command"]
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 REFUSED = 2
 """Exit code of a run that a wrong setting ended before Ray started; its whole log is what to change."""
 LOG_FILE = "train.log"

@@ -90,13 +90,15 @@ def left_out(changes: Iterable[FileChange], hidden: Iterable[str]) -> list[FileC
     """
     hidden = [str(PurePosixPath(path)) for path in hidden]
     homes = _homes(hidden)
+
+    def judges(path: str, change: Change) -> bool:
+        compiled = matches(path, _COMPILED)  # Python may prefer them to their source
+        return is_test(path) or compiled or _collides(FileChange(path, change), hidden) or _inside(path, homes)
+
     return [
         item
         for item in changes
-        if is_test(item.path)
-        or _collides(item, hidden)
-        or _inside(item.path, homes)
-        or matches(item.path, _COMPILED)  # Python may prefer them to their source
+        if judges(item.path, item.change) or (item.source and judges(item.source, Change.DELETED))
     ]
 
 

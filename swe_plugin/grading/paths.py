@@ -13,6 +13,13 @@ _ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-7]{3})")
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
 
 
+_RENAME = {
+    **dict.fromkeys(("rename from", "rename old"), "rename from"),
+    **dict.fromkeys(("rename to", "rename new"), "rename to"),
+}
+"""Words of git, and the older ones that it still reads."""
+
+
 class Change(StrEnum):
     """What happens to a file."""
 
@@ -23,10 +30,11 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file of a patch: its path relative to the repository, and what happens to it."""
+    """One file of a patch: its path relative to the repository, what happens to it, and which file became it."""
 
     path: str
     change: Change
+    source: str = ""
 
 
 def file_changes(patch: str) -> list[FileChange]:
@@ -66,9 +74,10 @@ def _changes(header: list[str]) -> list[FileChange]:
     if not header:
         return []
     fields = {key: value for line in header for key, value in [_field(line)] if key}
-    if "rename to" in fields:
+    if "rename to" in fields or "rename from" in fields:
+        fields = {"rename from": _name(header[0], {}), "rename to": _name(header[0], {}), **fields}
         gone = FileChange(_unquote(fields["rename from"]), Change.DELETED)
-        return [gone, FileChange(_unquote(fields["rename to"]), Change.ADDED)]
+        return [gone, FileChange(_unquote(fields["rename to"]), Change.ADDED, gone.path)]
     change = Change.MODIFIED
     if "new file mode" in fields or "copy to" in fields or fields.get("---", "").startswith("/dev/null"):
         change = Change.ADDED
@@ -78,9 +87,9 @@ def _changes(header: list[str]) -> list[FileChange]:
 
 
 def _field(line: str) -> tuple[str, str]:
-    for key in ("new file mode", "deleted file mode", "rename from", "rename to", "copy to", "---", "+++"):
+    for key in ("new file mode", "deleted file mode", *_RENAME, "copy to", "---", "+++"):
         if line.startswith(f"{key} "):
-            return key, line[len(key) + 1 :]
+            return _RENAME.get(key, key), line[len(key) + 1 :]
     return "", ""
 
 

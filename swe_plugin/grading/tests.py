@@ -62,7 +62,8 @@ class TestsGrader(Grader):
         settings = PytestSettings(environment, applied)
         await settings.remember()
         if applied or (patch.strip() and not changes):
-            await apply_patch(environment, patch, leave_out=sorted(omitted))
+            known = {item.path for item in changes}
+            await apply_patch(environment, patch, leave_out=sorted(omitted), known=known)
         flags = {"tests_edited": tests_edited(changes, hidden), "test_configuration": await settings.restore()}
         await _inject(task, environment)
         statuses, log = await _run(task, environment)

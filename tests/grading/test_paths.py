@@ -67,7 +67,7 @@ def test_a_plain_unified_diff_is_read_like_one_of_git():
 def test_every_form_of_gits_header_is_read():
     assert file_changes(RENAME) == [
         FileChange("old.py", Change.DELETED),
-        FileChange("new.py", Change.ADDED),
+        FileChange("new.py", Change.ADDED, "old.py"),
         FileChange("script", Change.MODIFIED),
         FileChange("x.bin", Change.MODIFIED),
         FileChange("t\tab é", Change.DELETED),

@@ -256,6 +256,30 @@ async def test_a_patch_that_does_not_apply_is_an_error_and_changes_nothing(patch
         assert not (environment.root.parent / "x").exists()
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "--- conftest.py\n+++ conftest.py\n",
+        "--- a/calc.sh\n+++ conftest.py\n",
+    ],
+)
+async def test_a_header_that_hides_a_file_from_us_is_refused(header):
+    async with fresh() as environment:
+        with pytest.raises(PatchError, match="does not apply"):
+            await GRADER.grade(TASK, f"{header}@@ -1 +1 @@\n-honest\n+cheat\n", environment)
+
+
+@pytest.mark.parametrize("words", [("from", "to"), ("old", "new")])
+async def test_what_judges_cannot_be_renamed(words):
+    old, new = words
+    patch = f"diff --git a/conftest.py b/x.py\nsimilarity index 100%\nrename {old} conftest.py\nrename {new} x.py\n"
+    async with fresh() as environment:
+        verdict = await GRADER.grade(TASK, patch, environment)
+        assert (environment.root / "conftest.py").read_text() == "honest\n"
+        assert not (environment.root / "x.py").exists()
+    assert verdict.flags == ("tests_edited",)
+
+
 async def test_a_dead_environment_raises_what_says_so():
     environment = local(SHELL)
     with pytest.raises(EnvironmentUnavailable):

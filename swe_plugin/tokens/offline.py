@@ -73,6 +73,7 @@ def encode_conversation(
     if not answers or answers[0] == 0:
         raise ValueError("no answer that follows a message")
     row = TextRow([], [])
+    answer: list[int] = []
     for before, index in zip([-1, *answers], answers, strict=False):
         if index == before + 1:
             raise ValueError(f"messages {before} and {index} are two answers in a row")
@@ -80,7 +81,7 @@ def encode_conversation(
         if before < 0:
             context = renderer.initial(new, tools=tools)
         else:
-            pieces = renderer.extension(new, sampled=row.ids[-1:], tools=tools)
+            pieces = renderer.extension(new, sampled=answer, tools=tools)
             context = [i for piece in pieces for i in piece.ids]
         row.ids += context
         row.turns.append((len(row.ids), index))

@@ -14,6 +14,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ, apply_greedy_sampling_params
 
 from swe_plugin.config import load_config
+from swe_plugin.tokens.renderers.build import stop_ids_of
 from swe_plugin.types import StopReason, Task
 from swe_plugin.verl_adapter import agent_loop
 from swe_plugin.verl_adapter.groups import RunningGroup, required_survivors
@@ -51,7 +52,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         )
         self._groups: dict[str, RunningGroup] = {}
         self.runtime = build_runtime(
-            self.config, self.tokenizer, stop_ids=_stop_ids(self.model_config.generation_config)
+            self.config, self.tokenizer, stop_ids=stop_ids_of(self.model_config.generation_config)
         )
         gc.collect()
         gc.freeze()  # torch and verl are 350,000 objects: each full collection would hold the event loop for 0.3 s
@@ -219,12 +220,6 @@ def _foreign_member(session: int, outputs: Sequence[AgentLoopOutput]) -> Member:
         sampled_tokens=sampled,
         context_tokens=total - sampled,
     )
-
-
-def _stop_ids(generation_config: Any) -> list[int]:
-    """Ids at which vLLM ends a turn by itself, from the model's generation configuration (may be missing)."""
-    ids = getattr(generation_config, "eos_token_id", None)
-    return [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
 
 
 def _index(prompt: Mapping[str, Any]) -> int:

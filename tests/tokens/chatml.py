@@ -35,6 +35,17 @@ TOOLS = """
 {%- endif %}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 
+OWN_CALL_END = """
+{%- for t in tools %}{{ t | tojson }}{% endfor %}{% set last = namespace(name='') %}
+{%- for m in messages %}
+{%- if m.role == 'tool' %}{{ '<|im_start|>' + last.name + '\\n' + m.content + '<|im_end|>' }}
+{%- elif m.tool_calls %}{% set f = m.tool_calls[0].function %}{% set last.name = f.name %}
+{{- '<|im_start|>assistant\\n<tool_call>\\n' + ({'name': f.name, 'arguments': f.arguments} | tojson) }}
+{{- '\\n</tool_call><|endoftext|>' }}
+{%- else %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' }}{% endif %}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""As GLM and gpt-oss: calls end otherwise than answers, results name the tool. As Hermes: there have to be tools."""
+
 STRIPS_THOUGHTS = PLAIN.replace("m.content", "(m.content.split('</think>') | last)")
 OPENS_THOUGHT = PLAIN.replace("'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'")
 NEEDS_USER = (

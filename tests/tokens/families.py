@@ -44,6 +44,8 @@ class Family:
 
     Attributes:
         own: folder of the model's own tokenizer, if we have it.
+        stops: further tokens that its generation configuration names.
+        shows_tools: text put before the messages, for a template that leaves it to the caller to show tools.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Family:
     eos: str
     bos: str = ""
     own: str = ""
+    stops: tuple[str, ...] = ()
+    shows_tools: str = ""
 
     @property
     def present(self) -> bool:
@@ -61,6 +65,8 @@ class Family:
 
     def load(self):
         template = (TEMPLATES / f"{self.file}.jinja").read_text(encoding="utf-8") if self.file else None
+        if self.shows_tools:
+            template = template.replace("{{ bos_token }}", "{{ bos_token }}" + self.shows_tools)
         return self._load(template) if self.own else self._make(template)
 
     def _load(self, template):
@@ -93,12 +99,16 @@ def _tokenizer(family: Family):
 
 @cache
 def _renderer(family: Family, tools: bool) -> ChatTemplateRenderer:
-    return ChatTemplateRenderer(family.tokenizer(), template_kwargs=pinned_date(DAY), tools=tools)
+    tokenizer = family.tokenizer()
+    stops = tokenizer.convert_tokens_to_ids(list(family.stops))
+    return ChatTemplateRenderer(tokenizer, stop_ids=stops, template_kwargs=pinned_date(DAY), tools=tools)
 
 
 QWEN = {"eos": "<|im_end|>"}
 LLAMA = {"eos": "<|eot_id|>", "bos": "<|begin_of_text|>"}
 DEEPSEEK = {"eos": "<｜end▁of▁sentence｜>", "bos": "<｜begin▁of▁sentence｜>"}
+GPT_OSS = {"eos": "<|return|>", "stops": ("<|call|>",)}
+SHOWN = "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}"
 MISTRAL = {"eos": "</s>", "bos": "<s>"}
 FAMILIES = [
     Family("Qwen2.5", "Qwen-Qwen2.5-7B-Instruct", **QWEN),
@@ -114,17 +124,20 @@ FAMILIES = [
     Family("Gemma-2", "google-gemma-2-2b-it", eos="<end_of_turn>", bos="<bos>"),
     Family("Gemma-4", "google-gemma-4-31B-it", eos="<turn|>", bos="<bos>"),
     Family("DeepSeek-V3.1", "deepseek-ai-DeepSeek-V3.1", **DEEPSEEK),
+    Family("DeepSeek-V3.1, shown tools", "deepseek-ai-DeepSeek-V3.1", **DEEPSEEK, shows_tools=SHOWN),
     Family("R1-Distill-Qwen", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", **DEEPSEEK),
     Family("R1-Distill-Llama", "deepseek-ai-DeepSeek-R1-Distill-Llama-8B", **DEEPSEEK),
-    Family("gpt-oss", "openai-gpt-oss-120b", eos="<|return|>"),
+    Family("gpt-oss", "openai-gpt-oss-120b", **GPT_OSS),
     Family("Phi-3.5", "microsoft-Phi-3.5-mini-instruct", eos="<|endoftext|>"),
     Family("Mistral-Nemo", "mistralai-Mistral-Nemo-Instruct-2407", **MISTRAL),
     Family("Mistral-Small-3.2", "Mistral-Small-3.2-24B-Instruct-2506", **MISTRAL),
     Family("Devstral-Small", "unsloth-mistral-Devstral-Small-2507", **MISTRAL),
-    Family("GLM-4.6", "GLM-4.6", eos="<|user|>"),
+    Family("GLM-4.6", "GLM-4.6", eos="<|user|>", stops=("<|observation|>",)),
     Family("MiniMax-M2", "MiniMax-M2", eos="[e~["),
-    Family("Kimi-K2", "Kimi-K2-Instruct", eos="<|im_end|>"),
+    Family("Kimi-K2", "moonshotai-Kimi-K2", eos="<|im_end|>"),
+    Family("Kimi-K2, later template", "Kimi-K2-Instruct", eos="<|im_end|>"),
     Family("Granite-3.3", "ibm-granite-granite-3.3-2B-Instruct", eos="<|end_of_text|>"),
+    Family("Granite-4.0", "ibm-granite-granite-4.0", eos="<|end_of_text|>"),
 ]
 
 OWN = [
@@ -133,7 +146,7 @@ OWN = [
     Family("Llama-3.1", "meta-llama-Llama-3.1-8B-Instruct", **LLAMA, own="llama3_1"),
     Family("Gemma-3", "", eos="<end_of_turn>", own="gemma3"),
     Family("DeepSeek-V3", "", **DEEPSEEK, own="deepseek_v3"),
-    Family("gpt-oss", "openai-gpt-oss-120b", eos="<|return|>", own="gptoss"),
+    Family("gpt-oss", "openai-gpt-oss-120b", **GPT_OSS, own="gptoss"),
 ]
 
 SYSTEM, ASK = Message("system", "be brief"), Message("user", "read the file")
@@ -161,6 +174,7 @@ class Case:
         answer: as the template would be given it later, with its calls.
         said: what the model samples, if the template does not write the answer itself.
         cut: the turn ends without its end: as sampled, or nothing at all.
+        offered: the run has tools, though this answer calls none.
     """
 
     first: tuple[Message, ...] = (SYSTEM, ASK)
@@ -168,10 +182,11 @@ class Case:
     after: tuple[Message, ...] = (NEXT,)
     said: str = "done"
     cut: str = ""
+    offered: bool = False
 
     @property
     def tools(self) -> list[dict]:
-        return [BASH] if self.answer.tool_calls else []
+        return [BASH] if self.answer.tool_calls or self.offered else []
 
 
 CASES = {
@@ -179,6 +194,7 @@ CASES = {
     "thinking": Case(answer=Message("assistant", THOUGHT), said=THOUGHT),
     "tool calls": Case(answer=Message("assistant", "", CALLS[:1]), after=(RESULTS[0],), said=""),
     "consecutive results": Case(answer=Message("assistant", "", CALLS), after=tuple(RESULTS), said=""),
+    "no call made": Case(offered=True),
     "no system prompt": Case(first=(ASK,)),
     "truncated turn": Case(cut="truncated"),
     "empty turn": Case(answer=Message("assistant", ""), cut="empty", said=""),
@@ -213,19 +229,22 @@ def cell(family: Family, case: Case) -> tuple[str, str]:
 
     if prompt != whole(*case.first):
         raise SilentlyWrong("the first prompt is not the template's")
-    end = [renderer._turn_end]
+    end = [turn_end(renderer, case)]
+    answer = case.answer
     try:
-        theirs = whole(*case.first, case.answer, *case.after)
+        theirs = whole(*case.first, answer, *case.after)
     except TemplateError:  # it takes one call per turn: both results follow that one
-        theirs = whole(*case.first, replace(case.answer, tool_calls=CALLS[:1]), *case.after)
-    sampled = tokenizer.encode(case.said, add_special_tokens=False)
+        answer = replace(answer, tool_calls=CALLS[:1])
+        theirs = whole(*case.first, answer, *case.after)
+    if answer.tool_calls:  # the template writes the call: take what it says as sampled
+        sampled = renderer.answer(answer, tools=case.tools)[:-1]
+    else:
+        sampled = tokenizer.encode(case.said, add_special_tokens=False)
     added = _flat(renderer, case, [*sampled, *end])
     if case.cut:
         for partial in (sampled, []):
             if _flat(renderer, case, partial) != end + added:
                 raise SilentlyWrong("a turn without its end is not closed like one with it")
-    if not case.said and not case.cut:  # the template writes the call: take what it says as sampled
-        sampled = theirs[len(prompt) : len(theirs) - len(added) - 1]
     if theirs == [*prompt, *sampled, *end, *added]:
         return "exact", ""
     if theirs[-len(added) - 1 :] != end + added:
@@ -233,6 +252,12 @@ def cell(family: Family, case: Case) -> tuple[str, str]:
     if not renderer.report.notes:
         raise SilentlyWrong("the template changes the past without a note")
     return "kept", renderer.report.notes[0]
+
+
+def turn_end(renderer: ChatTemplateRenderer, case: Case) -> int:
+    """The id that ends an answer of this case."""
+    template = renderer._template
+    return renderer._encoder.control_ids[template.call_end if case.answer.tool_calls else template.turn_end]
 
 
 def _flat(renderer: ChatTemplateRenderer, case: Case, sampled: list[int]) -> list[int]:
@@ -284,9 +309,10 @@ What the renderer `chat_template` makes of real chat templates, as `make test-te
   of your own (`swe_register_renderers`), act in fenced blocks (`swe.scaffold.action=fenced`) where only tools are
   refused, or give a `swe.scaffold.system_prompt` that renders to nothing where only system prompts are.
 
-Templates that print today's date see the day the run started. Where a template takes one call per turn, both of two
-consecutive results follow that one. `make test-templates` also writes the text of every control token of a tokenizer
-into observations and prompts: no control token comes out.
+"No call made" is an answer without a call where tools are offered. Templates that print today's date see the day the
+run started. Where a template takes one call per turn, both of two consecutive results follow that one.
+`make test-templates` also writes the text of every control token of a tokenizer into observations and prompts: no
+control token comes out.
 
 Each family writes tool calls in its own form; the last column is the one that `swe.scaffold.action=tools` reads. It is
 found by letting the template write a call; a template whose calls cannot be read back is refused with tools.

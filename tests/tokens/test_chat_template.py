@@ -212,6 +212,54 @@ def test_tools_that_the_template_does_not_show_are_refused_at_their_first_use():
         renderer.initial(ASK, tools=[BASH])
 
 
+CALL = '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
+PAD = TOKENIZER.pad_token_id
+
+
+@pytest.fixture(scope="module")
+def calling():
+    return ChatTemplateRenderer(TOKENIZER, chatml.OWN_CALL_END, stop_ids=[PAD], tools=True)
+
+
+@pytest.mark.parametrize(
+    ("role", "ended", "added"),
+    [
+        ("tool", PAD, "<|im_start|>bash\nout<|im_end|><|im_start|>assistant\n"),
+        ("tool", END, "<|endoftext|><|im_start|>bash\nout<|im_end|><|im_start|>assistant\n"),
+        ("user", END, "<|im_start|>user\nout<|im_end|><|im_start|>assistant\n"),
+        ("user", PAD, "<|im_end|><|im_start|>user\nout<|im_end|><|im_start|>assistant\n"),
+    ],
+)
+def test_calls_may_end_otherwise_than_answers_and_results_name_their_tool(calling, role, ended, added):
+    sampled = [*TOKENIZER.encode(CALL, add_special_tokens=False), ended]
+    ids = flat(calling.extension([Message(role, "out")], sampled=sampled, tools=[BASH]))
+    assert TOKENIZER.decode(ids) == added
+    assert {END, PAD} <= calling.stop_ids
+
+
+def test_a_result_of_no_call_has_no_tool_to_name(calling):
+    with pytest.raises(TokenStreamError, match="called no tool"):
+        calling.extension([Message("tool", "out")], sampled=[END], tools=[BASH])
+
+
+def test_a_call_that_ends_on_no_stop_token_is_refused():
+    with pytest.raises(ConfigError, match="none of the model's stop tokens"):
+        ChatTemplateRenderer(TOKENIZER, chatml.OWN_CALL_END, tools=True)
+
+
+def test_a_template_that_has_to_have_tools_is_refused_without():
+    with pytest.raises(ConfigError, match="NoneType"):
+        ChatTemplateRenderer(TOKENIZER, chatml.OWN_CALL_END, stop_ids=[PAD])
+
+
+def test_names_and_ids_of_calls_write_no_control_token():
+    call = ToolCall("<|im_end|>", {}, "<|im_start|>")
+    messages = [*ASK, Message("assistant", "", (call,)), Message("tool", "ok", tool_call_id=call.call_id)]
+    harmless = [*ASK, Message("assistant", "", (ToolCall("x", {}, "y"),)), Message("tool", "ok", tool_call_id="y")]
+    ids, others = (RENDERER.initial(m, tools=[BASH]) for m in (messages, harmless))
+    assert [i for i in ids if i in CONTROL] == [i for i in others if i in CONTROL]
+
+
 def test_a_lone_message_to_a_template_that_needs_more_works():  # verl#7378
     renderer = ChatTemplateRenderer(TOKENIZER, chatml.NEEDS_USER)
     ids = flat(renderer.extension([Message("tool", "out")], sampled=[END]))

@@ -15,7 +15,7 @@ from swe_plugin.tokens.renderers.build import pinned_date
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.types import Message, ToolCall
 
-from .families import BASH, CASES, FAMILIES, OWN, TEMPLATES, Family, cell, page
+from .families import BASH, CASES, FAMILIES, OWN, TEMPLATES, Family, cell, page, turn_end
 
 pytestmark = pytest.mark.templates
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
@@ -74,7 +74,7 @@ def test_the_calls_that_a_template_writes_are_read_back(family):
     after = [*first, Message("assistant", "", called), Message("tool", "zqresultqz", tool_call_id="call00000")]
     prompt, whole = (renderer.initial(m, tools=[BASH]) for m in (first, after))
     start = first_difference(prompt, whole)
-    end = whole.index(renderer._turn_end, start)
+    end = whole.index(turn_end(renderer, CASES["tool calls"]), start)
     text = renderer.decode(whole[start : end + 1])
     parsed = renderer.read_calls(text, tools=[BASH], id_prefix="call000")
     assert [(c.name, dict(c.arguments)) for c in parsed.calls] == [("bash", {"command": script})], text
@@ -100,7 +100,7 @@ def test_no_observation_writes_a_control_token(family, role):
     def parts(text: str) -> list[list[int]]:
         after = [replace(message, content=text) for message in case.after]
         first = renderer.initial([replace(case.first[0], content=text)]) if not case.tools else []
-        pieces = renderer.extension(after, sampled=[renderer._turn_end], tools=case.tools)
+        pieces = renderer.extension(after, sampled=[turn_end(renderer, case)], tools=case.tools)
         return [first, [i for piece in pieces for i in piece.ids]]
 
     for harmless, given in zip(parts("harmless"), parts(hostile), strict=True):

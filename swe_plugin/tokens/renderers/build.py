@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from swe_plugin.config import SweConfig
     from swe_plugin.plugins import Plugins
 
-__all__ = ["RendererFactory", "build_renderer", "pinned_date", "read_template"]
+__all__ = ["RendererFactory", "build_renderer", "pinned_date", "read_template", "stop_ids_of"]
 
 
 _JINJA = ("{{", "{%")
@@ -76,6 +76,12 @@ def build_renderer(
             "swe.policy.renderer", config.policy.renderer, f"is no Renderer: it has no {', '.join(lacks)}"
         )
     return renderer
+
+
+def stop_ids_of(generation_config: Any) -> list[int]:
+    """Ids at which an inference server ends a turn by itself, from a model's generation configuration (or None)."""
+    ids = getattr(generation_config, "eos_token_id", None)
+    return [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
 
 
 def pinned_date(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from swe_plugin.errors import TokenStreamError
 from swe_plugin.tokens.renderer import Piece
 from swe_plugin.tokens.renderers.safe_encoder import Encoded, SafeEncoder
 from swe_plugin.tokens.renderers.template import ChatMessage, Template
-from swe_plugin.tokens.renderers.template_check import CheckReport, check_template
+from swe_plugin.tokens.renderers.template_check import STAND_IN_TOOL, CheckReport, check_template
 from swe_plugin.tokens.tool_calls import ParsedCalls, parse_tool_calls
 from swe_plugin.types import Message, ToolCall
 
@@ -57,32 +57,27 @@ class ChatTemplateRenderer:
     ) -> None:
         self._tokenizer = tokenizer
         self._encoder = SafeEncoder(tokenizer)
-        self._template = Template(tokenizer, chat_template, dict(template_kwargs or {}), self._encoder.control_ids)
-        self._turn_end = self._encoder.control_ids[self._template.turn_end]
+        self._text, self._variables = chat_template, dict(template_kwargs or {})
         eos = getattr(tokenizer, "eos_token_id", None)
-        self._stop_ids = frozenset({self._turn_end, *stop_ids, *(() if eos is None else (eos,))})
+        self._stop_ids = frozenset({*stop_ids, *(() if eos is None else (eos,))})
         if (back := self.decode(self._encode_plainly(_CODE))) != _CODE:
             raise self._encoder.refusal(f"reads {_CODE!r} and gives back {back!r}")
-        self._tools_checked = tools
-        self._call_form = ""
-        self.report = self.check()
-        if tools:
-            self.report = self.report.and_also(self.check(tools=True))
+        self._check(tools=tools)
 
     @property
     def stop_ids(self) -> frozenset[int]:
-        """The id that ends a turn in the template, the tokenizer's EOS, and those given."""
+        """The ids that end a turn in the template, the tokenizer's EOS, and those given."""
         return self._stop_ids
 
-    def check(self, *, tools: bool = False) -> CheckReport:
-        """Try the template on stand-in conversations; see `check_template`.
-
-        Raises:
-            ConfigError: the template is not append-only.
-        """
-        report = check_template(self._template, self._encoder, self._encode_plainly, tools=tools)
-        self._call_form = report.call_form or self._call_form
-        return report
+    def _check(self, *, tools: bool) -> None:
+        control = self._encoder.control_ids
+        stop_texts = [text for text, i in control.items() if i in self._stop_ids]
+        schemas = [STAND_IN_TOOL] if tools else ()
+        self._template = Template(
+            self._tokenizer, self._text, self._variables, control, stop_texts=stop_texts, tools=schemas
+        )
+        self.report = check_template(self._template, self._encoder, self._encode_plainly)
+        self._stop_ids |= {control[self._template.turn_end], control[self._template.call_end]}
 
     def initial(self, messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Ids of the template's rendering with its generation prompt.
@@ -90,9 +85,8 @@ class ChatTemplateRenderer:
         Raises:
             ConfigError: the template refuses the messages, or cannot do tools append-only.
         """
-        if tools and not self._tools_checked:
-            self.check(tools=True)
-            self._tools_checked = True
+        if tools and not self._template.tools:
+            self._check(tools=True)
         return self._encoder.encode(self._template.render(self._dicts(messages), tools)).ids
 
     def extension(
@@ -104,13 +98,16 @@ class ChatTemplateRenderer:
 
         Raises:
             ConfigError: the template refuses the messages.
-            TokenStreamError: the messages are none, or include an assistant's.
+            TokenStreamError: the messages are none, include an assistant's, or are results of no call (where the
+                template says which tool each is of).
         """
         if not messages or any(m.role == "assistant" for m in messages):
             raise TokenStreamError("an extension takes one or more messages that are not the assistant's")
         dicts = self._dicts(messages)
-        encoded = self._encoder.encode(self._template.tail(dicts, tools))
-        closed = len(sampled) > 0 and sampled[-1] == self._turn_end
+        names = self._called(sampled, tools) if self._template.names_tools and dicts[0]["role"] == "tool" else ()
+        encoded = self._encoder.encode(self._template.tail(dicts, tools, names))
+        end = self._encoder.control_ids[self._template.end_before(dicts)]
+        closed = len(sampled) > 0 and sampled[-1] == end
         return _pieces(encoded, [self._encoder.name(d["content"]) for d in dicts], skip=int(closed))
 
     def answer(self, message: Message, *, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
@@ -121,8 +118,10 @@ class ChatTemplateRenderer:
             ConfigError: the template refuses the message or its calls.
         """
         raw = self._dict(message)
-        text = self._template.written(raw, tools) if message.tool_calls else str(raw["content"])
-        return [*self._encoder.encode(text).ids, self._turn_end]
+        if not message.tool_calls:
+            return [*self._encoder.encode(str(raw["content"])).ids, self._encoder.control_ids[self._template.turn_end]]
+        written = self._encoder.encode(self._template.written(raw, tools)).ids
+        return [*written, self._encoder.control_ids[self._template.call_end]]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a sampled turn without its stop id; special tokens inside it stay visible."""
@@ -132,7 +131,18 @@ class ChatTemplateRenderer:
 
     def read_calls(self, text: str, *, tools: Sequence[Mapping[str, Any]], id_prefix: str) -> ParsedCalls:
         """Tool calls in the form in which the template writes them; see `ReadsCalls`."""
-        return parse_tool_calls(text, form=self._call_form, tools=tools, id_prefix=id_prefix)
+        return parse_tool_calls(text, form=self.report.call_form, tools=tools, id_prefix=id_prefix)
+
+    def _called(self, sampled: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Names of the tools that an answer called.
+
+        Raises:
+            TokenStreamError: it called none.
+        """
+        calls = self.read_calls(self.decode(sampled), tools=tools, id_prefix="call000").calls
+        if not calls:
+            raise TokenStreamError("results follow an answer that called no tool")
+        return [self._encoder.hide(call.name, trusted=False) for call in calls]
 
     def _encode_plainly(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
@@ -146,12 +156,13 @@ class ChatTemplateRenderer:
         if message.tool_calls:
             raw["tool_calls"] = [self._call(call) for call in message.tool_calls]
         if message.tool_call_id:
-            raw["tool_call_id"] = message.tool_call_id
+            raw["tool_call_id"] = self._encoder.hide(message.tool_call_id, trusted=False)
         return raw
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = _map_text(call.arguments, lambda text: self._encoder.hide(text, trusted=True))
-        return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        made, name = (self._encoder.hide(text, trusted=False) for text in (call.call_id, call.name))
+        return {"id": made, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _map_text(value: Any, function: Callable[[str], str]) -> Any:

@@ -22,15 +22,20 @@ from swe_plugin.tokens.renderers.template import (
 )
 from swe_plugin.tokens.tool_calls import FORMS, find_form
 
-__all__ = ["CheckReport", "check_template"]
+__all__ = ["STAND_IN_TOOL", "CheckReport", "check_template"]
 
 _THOUGHT = "zqthoughtqz"
-_TOOL: Mapping[str, Any] = {
+_OTHER_TOOL = "zqcalledqz"
+STAND_IN_TOOL: Mapping[str, Any] = {
     "type": "function",
     "function": {
         "name": TOOL_NAME,
         "description": "none",
-        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": []},
+        "parameters": {
+            "type": "object",
+            "properties": {"q": {"type": "string", "description": "none"}},
+            "required": [],
+        },
     },
 }
 
@@ -49,59 +54,47 @@ class CheckReport:
     notes: Sequence[str] = field(default_factory=tuple)
     call_form: str = ""
 
-    def and_also(self, other: CheckReport) -> CheckReport:
-        """Both findings in one."""
-        notes = tuple(dict.fromkeys([*self.notes, *other.notes]))
-        return CheckReport(self.exact and other.exact, notes, self.call_form or other.call_form)
 
-
-def check_template(
-    template: Template, encoder: SafeEncoder, encode: Callable[[str], Sequence[int]], *, tools: bool
-) -> CheckReport:
-    """Try a template on stand-in conversations, with tool calls and results if `tools`.
+def check_template(template: Template, encoder: SafeEncoder, encode: Callable[[str], Sequence[int]]) -> CheckReport:
+    """Try a template on stand-in conversations, with tool calls and results if it has tools.
 
     Args:
         template: to be tried.
         encoder: what the renderer encodes with.
         encode: the tokenizer's own encoding of a rendered conversation, to compare with.
-        tools: try with a tool, its calls and results.
 
     Raises:
         ConfigError: the template cannot be used append-only; says why.
     """
-    schemas: Sequence[Mapping[str, Any]] = [_TOOL] if tools else ()
-    if tools and TOOL_NAME not in template.render(template.stand_in[:-1], schemas):
-        raise template.refusal("it does not show the model its tools")
     additions = [[user("zqnextqz")]]
-    if tools:
-        additions = [[result("zqoneqz")], [result("zqoneqz"), result("zqtwoqz", 1)]]
+    if template.tools:
+        additions += [[result("zqoneqz")], [result("zqoneqz"), result("zqtwoqz", 1)]]
     notes: list[str] = []
-    for history in _histories(template, tools=tools):
+    for history in _histories(template):
         for addition in additions:
-            notes += _try(template, encoder, encode, history, addition, schemas)
-    if not tools:
-        notes += _thoughts(template)
+            notes += _try(template, encoder, encode, history, addition)
+    notes += _thoughts(template)
     unique = tuple(dict.fromkeys(notes))
-    return CheckReport(exact=not unique, notes=unique, call_form=_call_form(template, schemas) if tools else "")
+    return CheckReport(exact=not unique, notes=unique, call_form=_call_form(template) if template.tools else "")
 
 
-def _call_form(template: Template, schemas: Sequence[Mapping[str, Any]]) -> str:
+def _call_form(template: Template) -> str:
     """The form in which the template writes a call of a stand-in's."""
     called = answer(ANSWER, [call_id(0)])
-    written = template.written({**called, "content": ""}, schemas)
+    written = template.written({**called, "content": ""}, template.tools)
     if form := find_form(written, TOOL_NAME, {"q": ANSWER}):
         return form
     raise template.refusal(f"it writes a tool call as {written!r}, which no form of {', '.join(FORMS)} reads")
 
 
-def _histories(template: Template, *, tools: bool) -> list[list[ChatMessage]]:
-    """Conversations that wait for an answer: short, without system prompt, and with turns before."""
+def _histories(template: Template) -> list[list[ChatMessage]]:
+    """Conversations that wait for an answer: short, without system prompt, and with turns and calls before."""
     start = template.stand_in[:-1]
-    if tools:
-        return [start, [*start, answer("", [call_id(0)]), result("done"), answer("ok"), user(QUESTION)]]
     histories = [start, [*start, answer("first"), user(f"{QUESTION} two"), answer("second"), user(QUESTION)]]
+    if template.tools:
+        histories.append([*start, answer("", [call_id(0)]), result("done"), answer("ok"), user(QUESTION)])
     try:
-        template.render([user(QUESTION)])
+        template.render([user(QUESTION)], template.tools)
     except ConfigError:
         return histories  # needs a system prompt
     return [*histories, [user(QUESTION)]]
@@ -113,16 +106,17 @@ def _try(
     encode: Callable[[str], Sequence[int]],
     history: list[ChatMessage],
     addition: list[ChatMessage],
-    tools: Sequence[Mapping[str, Any]],
 ) -> list[str]:
     """One history, one answer, one addition."""
     is_result = addition[0]["role"] == "tool"
+    tools = template.tools
     prompt = template.render(history, tools)
-    whole = template.render_after(history, addition, tools)
-    tail = template.tail(addition, tools)
+    names = [_OTHER_TOOL] * len(addition)  # what it adds may name the tool that the answer called, no earlier one
+    whole = template.render_after(history, addition, tools, names)
+    tail = template.tail(addition, tools, names)
     if any(message["content"] not in tail for message in addition):
         raise template.refusal("it writes what follows an answer before the end of that answer, or not at all")
-    if not whole.endswith(tail) or TOOL_NAME in tail:
+    if not whole.endswith(tail):
         raise template.refusal("what it adds after an answer depends on earlier turns")
     own, added = list(encode(whole)), encoder.encode(tail).ids
     if encoder.encode(whole).ids != own or own[-len(added) :] != added:
@@ -132,6 +126,8 @@ def _try(
         return []
     shared = shared_length(prompt, before)
     if shared < prompt.rfind(QUESTION) + len(QUESTION):
+        if TOOL_NAME in tail and not is_result:
+            return ["the template shows tools before the last message of a user only; the stream keeps earlier ones"]
         raise template.refusal("it changes earlier turns when a message is added")
     header, later = prompt[shared:], before[shared:]
     return [f"the template would precede an earlier answer by {later!r}; the stream keeps {header!r} as sampled after"]
@@ -139,5 +135,12 @@ def _try(
 
 def _thoughts(template: Template) -> list[str]:
     thought = f"<think>\n{_THOUGHT}\n</think>\n\n{ANSWER}"
-    whole = template.render([*template.stand_in[:-1], answer(thought), user("next")])
-    return [] if _THOUGHT in whole else ["the template drops thoughts of earlier answers; the stream keeps them"]
+    tools = template.tools
+    whole = template.render([*template.stand_in[:-1], answer(thought), user("next")], tools)
+    notes = [] if _THOUGHT in whole else ["the template drops thoughts of earlier answers; the stream keeps them"]
+    if template.tools:
+        called = {**answer(ANSWER, [call_id(0)]), "content": _THOUGHT}
+        whole = template.render([*template.stand_in[:-1], called, result("done"), answer("ok"), user("next")], tools)
+        if _THOUGHT not in whole:
+            notes.append("the template drops what an earlier answer said beside its calls; the stream keeps it")
+    return notes

@@ -9,9 +9,11 @@ from typing import Any
 
 from swe_plugin.tokens.tool_calls.bare_json import BareJson
 from swe_plugin.tokens.tool_calls.bracketed import Bracketed
+from swe_plugin.tokens.tool_calls.channels import Channels
 from swe_plugin.tokens.tool_calls.form import CallForm, WrittenCall, read_json
 from swe_plugin.tokens.tool_calls.json_blocks import JsonBlocks
-from swe_plugin.tokens.tool_calls.tagged import FUNCTION_TAGS, INVOKE_TAGS
+from swe_plugin.tokens.tool_calls.marked import DEEPSEEK_MARKS, KIMI_MARKS
+from swe_plugin.tokens.tool_calls.tagged import ARGUMENT_TAGS, FUNCTION_TAGS, INVOKE_TAGS
 from swe_plugin.types import ToolCall
 
 __all__ = ["FORMS", "ParsedCalls", "find_form", "parse_tool_calls"]
@@ -20,14 +22,18 @@ FORMS: Mapping[str, CallForm] = {
     "json_blocks": JsonBlocks(),
     "function_tags": FUNCTION_TAGS,
     "invoke_tags": INVOKE_TAGS,
+    "argument_tags": ARGUMENT_TAGS,
+    "kimi_marks": KIMI_MARKS,
+    "deepseek_marks": DEEPSEEK_MARKS,
+    "channels": Channels(),
     "bracketed": Bracketed(),
     "bare_json": BareJson(),
 }
 """Every form that is known, by name."""
 
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
-_CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-"""What the templates accept that are particular about it."""
+_CALL_ID = re.compile(r"[a-zA-Z0-9]{9}|functions\.[\w.-]+:\d+")
+"""What the templates accept that are particular about it: Mistral's, and Kimi's, whose results repeat it."""
 
 
 @dataclass(frozen=True, slots=True)

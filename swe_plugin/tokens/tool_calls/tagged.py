@@ -1,4 +1,4 @@
-"""Calls as tags, values as text: Qwen3-Coder and Qwen3.5 (``<function=...>``), MiniMax-M2 (``<invoke name=...>``)."""
+"""Calls as tags, values as text: Qwen3-Coder, Qwen3.5 (``<function=...>``), MiniMax-M2 (``<invoke name=...>``), GLM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from swe_plugin.tokens.tool_calls.form import Found, WrittenCall
 
-__all__ = ["FUNCTION_TAGS", "INVOKE_TAGS", "Tagged"]
+__all__ = ["ARGUMENT_TAGS", "FUNCTION_TAGS", "INVOKE_TAGS", "Tagged"]
 
 
 class Tagged:
@@ -64,4 +64,9 @@ INVOKE_TAGS = Tagged(
     "minimax:tool_call",
     r"<invoke name=\"([^\"]+)\">(.*?)</invoke>",
     r"<parameter name=\"([^\"]+)\">(.*?)</parameter>",
+)
+ARGUMENT_TAGS = Tagged(
+    "tool_call",
+    r"\A\s*([^\s<>{}]+)\s*(.*)\Z",
+    r"<arg_key>([^<]+)</arg_key>\s*<arg_value>(.*?)</arg_value>",
 )

@@ -9,8 +9,9 @@ from typing import Any
 
 from swe_plugin.errors import ConfigError
 from swe_plugin.preflight.finding import Finding
+from swe_plugin.scaffolds.parsers import TOOLS
 from swe_plugin.scaffolds.templates import Prompts
-from swe_plugin.tokens.renderers.build import pinned_date, read_template
+from swe_plugin.tokens.renderers.build import pinned_date, read_template, stop_ids_of
 from swe_plugin.tokens.renderers.chat_template import ChatTemplateRenderer
 from swe_plugin.types import Message, Task
 from swe_plugin.verl_adapter.checks.settings import ROLLOUT, Settings
@@ -119,6 +120,15 @@ def _opening(s: Settings) -> list[Message]:
     return Prompts(s.swe.scaffold).opening(task) if s.swe.scaffold.name == "bash" else [Message("user", "solve it")]
 
 
+def _stop_ids(s: Settings) -> list[int]:
+    from transformers import GenerationConfig
+
+    try:
+        return stop_ids_of(GenerationConfig.from_pretrained(_expanded(s.get(_PATH))))
+    except OSError:  # many models have none
+        return []
+
+
 def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Finding]:
     """Raises ConfigError: not append-only, or without tools where the agent acts through them."""
     given_variables = s.get("data.apply_chat_template_kwargs") or {}
@@ -126,15 +136,18 @@ def _try_template(s: Settings, tokenizer: Any, given: str | None) -> Iterator[Fi
     if s.swe.policy.renderer != _OWN_RENDERER:
         yield Finding("chat template", True, f"is the business of renderer {s.swe.policy.renderer}")
         return
-    renderer = ChatTemplateRenderer(tokenizer, given, template_kwargs=variables)
-    renderer.initial(_opening(s))
-    notes = list(renderer.report.notes)
-    yield Finding("chat template", True, "; ".join(["chat template is append-only", *notes]))
-    if s.swe.scaffold.action == "tools":
-        try:
-            form = renderer.check(tools=True).call_form
-        except ConfigError as error:
-            fix = f"the chat template cannot do tools ({error.fix}); swe.scaffold.action=fenced works with any"
-            yield s.rule("swe.scaffold.action", False, fix)
-        else:
-            yield Finding("tools", True, f"it shows tools and their calls (written as {form})")
+    tools = TOOLS if s.swe.scaffold.action == "tools" else ()
+    try:
+        renderer = ChatTemplateRenderer(
+            tokenizer, given, stop_ids=_stop_ids(s), template_kwargs=variables, tools=bool(tools)
+        )
+        renderer.initial(_opening(s), tools=tools)
+    except ConfigError as error:
+        if not tools:
+            raise
+        fix = f"the chat template cannot do tools ({error.fix}); many that cannot work with swe.scaffold.action=fenced"
+        yield s.rule("swe.scaffold.action", False, fix)
+        return
+    yield Finding("chat template", True, "; ".join(["chat template is append-only", *renderer.report.notes]))
+    if tools:
+        yield Finding("tools", True, f"it shows tools and their calls (written as {renderer.report.call_form})")

@@ -21,6 +21,8 @@ def test_the_wiring_of_a_recipe_is_accepted(config):
         ("actor_rollout_ref.actor.ppo_mini_batch_size", 3, "divide"),
         ("actor_rollout_ref.actor.loss_agg_mode", "seq-mean-token-mean", "token-mean"),
         ("actor_rollout_ref.actor.loss_agg_mode", "seq-mean-token-sum-norm", "segments"),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode", "sapo", "segments"),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode", "geo_mean", "segments"),
         ("algorithm.adv_estimator", "rloo", "grpo"),
         ("swe.failure.min_survivors", 1, "at least 2"),
         ("actor_rollout_ref.rollout.n", 1, "every group is dropped"),
@@ -34,7 +36,9 @@ def test_a_combination_that_would_train_on_something_else_is_refused(config, key
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("critic.ppo_mini_batch_size", 1), ("critic.shuffle", False)], ids=["unequal", "unshuffled"]
+    ("key", "value"),
+    [("critic.ppo_mini_batch_size", 1), ("critic.shuffle", False), ("critic.loss_agg_mode", "seq-mean-token-mean")],
+    ids=["unequal", "unshuffled", "weighs segments"],
 )
 def test_a_critic_must_see_the_same_updates_as_the_actor(config, key, value):
     OmegaConf.update(config, key, value)

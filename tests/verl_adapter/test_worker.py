@@ -305,7 +305,7 @@ def script_rollouts(monkeypatch, rewards, segments=()):
     monkeypatch.setattr(agent_loop.Runtime, "rollout", scripted)
 
 
-async def test_a_member_of_two_segments_counts_once(make_worker, queue, monkeypatch):
+async def test_a_member_of_two_segments_counts_once(make_worker, queue, monkeypatch):  # agent-lightning#445
     """Segments of one trajectory share its advantage and do not shift the group's mean."""
     script_rollouts(monkeypatch, [1.0, 0.0, 0.0, 1.0], [2, 1, 1, 1])
     _, keys = await run(make_worker({}), queue)

@@ -23,6 +23,9 @@ ESTIMATORS = frozenset({"grpo"}) | PER_ROW_ESTIMATORS
 """Advantage estimators that are right for a trajectory of several segments: verl counts a session once only
 for ``grpo``, and these others do not compare the members of a group."""
 
+ROW_LOSSES = frozenset({"sapo", "geo_mean"})
+"""Policy losses of verl that average over rows by themselves."""
+
 
 def check_rules(s: Settings) -> Iterator[Finding]:
     """Wiring, batches and algorithm."""
@@ -75,10 +78,12 @@ def _algorithm(s: Settings) -> Iterator[Finding]:
     estimator = s.get(key)
     known = ", ".join(sorted(ESTIMATORS))
     yield s.rule(key, estimator in ESTIMATORS, f"must be one of {known}: others weigh segments", str(estimator))
-    key = f"{ACTOR}.loss_agg_mode"
-    mode = str(s.get(key))
-    weighs = "weighs a trajectory by the number of its segments; use token-mean or token-sum"
-    yield s.rule(key, not mode.startswith("seq-mean"), weighs, mode)
+    weighs = "weighs a trajectory by the number of its segments"
+    for key in (f"{ACTOR}.loss_agg_mode", *(["critic.loss_agg_mode"] if uses_critic(s) else [])):
+        mode = str(s.get(key))
+        yield s.rule(key, not mode.startswith("seq-mean"), f"{weighs}; use token-mean or token-sum", mode)
+    key = f"{ACTOR}.policy_loss.loss_mode"
+    yield s.rule(key, s.get(key) not in ROW_LOSSES, f"{weighs}, whatever loss_agg_mode is; use vanilla or gspo")
     yield from _zero_advantage(s, estimator)
     if estimator in PER_ROW_ESTIMATORS:
         return

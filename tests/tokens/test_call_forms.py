@@ -167,7 +167,7 @@ def test_text_is_no_form():
     ("form", "text", "reason"),
     [
         ("function_tags", "<tool_call>\n<function=bash>\n<parameter=command>\nls", "not closed"),
-        ("function_tags", "<tool_call>ls</tool_call>", "expected a function"),
+        ("function_tags", "<tool_call>ls</tool_call>", "expected calls"),
         ("function_tags", "<tool_call><function=bash>ls</function></tool_call>", "expected parameters"),
         ("function_tags", function_tags([("bash", {"limit": "many"})]), "the argument limit is no integer"),
         (

@@ -8,18 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swe_plugin.tokens.tool_calls.bare_json import BareJson
+from swe_plugin.tokens.tool_calls.blocks import (
+    ARGUMENT_TAGS,
+    DEEPSEEK_MARKS,
+    FUNCTION_TAGS,
+    INVOKE_TAGS,
+    JSON_BLOCKS,
+    KIMI_MARKS,
+)
 from swe_plugin.tokens.tool_calls.bracketed import Bracketed
 from swe_plugin.tokens.tool_calls.channels import Channels
 from swe_plugin.tokens.tool_calls.form import CallForm, WrittenCall, read_json
-from swe_plugin.tokens.tool_calls.json_blocks import JsonBlocks
-from swe_plugin.tokens.tool_calls.marked import DEEPSEEK_MARKS, KIMI_MARKS
-from swe_plugin.tokens.tool_calls.tagged import ARGUMENT_TAGS, FUNCTION_TAGS, INVOKE_TAGS
 from swe_plugin.types import ToolCall
 
 __all__ = ["FORMS", "ParsedCalls", "find_form", "parse_tool_calls"]
 
 FORMS: Mapping[str, CallForm] = {
-    "json_blocks": JsonBlocks(),
+    "json_blocks": JSON_BLOCKS,
     "function_tags": FUNCTION_TAGS,
     "invoke_tags": INVOKE_TAGS,
     "argument_tags": ARGUMENT_TAGS,

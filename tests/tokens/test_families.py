@@ -100,7 +100,8 @@ def test_no_observation_writes_a_control_token(family, role):
     def parts(text: str) -> list[list[int]]:
         after = [replace(message, content=text) for message in case.after]
         first = renderer.initial([replace(case.first[0], content=text)]) if not case.tools else []
-        pieces = renderer.extension(after, sampled=[turn_end(renderer, case)], tools=case.tools)
+        sampled = renderer.answer(case.answer, tools=case.tools)
+        pieces = renderer.extension(after, sampled=sampled, tools=case.tools)
         return [first, [i for piece in pieces for i in piece.ids]]
 
     for harmless, given in zip(parts("harmless"), parts(hostile), strict=True):

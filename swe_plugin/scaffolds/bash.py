@@ -10,8 +10,9 @@ from swe_plugin.config import ScaffoldConfig
 from swe_plugin.errors import ContextOverflow
 from swe_plugin.scaffolds.base import Episode, Scaffold
 from swe_plugin.scaffolds.history import History
-from swe_plugin.scaffolds.parsers import THOUGHT_END, TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
+from swe_plugin.scaffolds.parsers import TOOLS, Action, ActionFormatError, parse_fenced, parse_tool_calls
 from swe_plugin.scaffolds.templates import Prompts
+from swe_plugin.tokens.thoughts import said
 from swe_plugin.types import Message, Reply, StopReason, Task, Turn
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class BashScaffold(Scaffold):
         last = episode.messages[-1]  # an observation that nobody has seen yet
         episode.messages[-1] = replace(last, content=f"{last.content}\n\n{self._prompts.summary(task)}")
         reply = await self._ask(policy, episode, history)
-        text = reply.message.content.rpartition(THOUGHT_END)[2].strip()
+        text = said(reply.message.content).strip()
         if not text:
             self._refuse(reply, _NO_SUMMARY, episode)
         history.summarized(episode.messages, self._prompts.summary(task, text) if text else "")

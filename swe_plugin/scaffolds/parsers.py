@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from swe_plugin.tokens.thoughts import said
 from swe_plugin.types import Message, ToolCall
 
 __all__ = [
     "SUBMIT",
-    "THOUGHT_END",
     "TOOLS",
     "Action",
     "ActionFormatError",
@@ -51,8 +51,6 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
 """JSON schemas of the tools, in OpenAI's form."""
 
 _FENCE = re.compile(r" {0,3}(`{3,})[ \t]*([^`\n]*?)[ \t]*\r?")
-THOUGHT_END = "</think>"
-"""What precedes the last one in an answer is thought."""
 
 
 class ActionFormatError(ValueError):
@@ -80,7 +78,7 @@ def parse_fenced(text: str) -> Action:
     """The one fenced bash block of an answer; text and blocks of other languages around it are fine.
 
     Fences follow CommonMark 4.5: a block ends at a line of at least as many backticks as opened it, so a script
-    that writes Markdown is fenced with four. What precedes the last ``</think>`` is thought, not action.
+    that writes Markdown is fenced with four. What stands in a thought is no action.
 
     Raises:
         ActionFormatError: no block, several, an empty or unclosed one, or one that no shell could run.
@@ -88,7 +86,7 @@ def parse_fenced(text: str) -> Action:
     blocks: list[str] = []
     opened: tuple[int, str] | None = None
     body: list[str] = []
-    for line in text.rpartition(THOUGHT_END)[2].split("\n"):
+    for line in said(text).split("\n"):
         fence = _FENCE.fullmatch(line)
         if opened is None:
             if fence:

@@ -21,6 +21,7 @@ from swe_plugin.scaffolds.parsers import Action, ActionFormatError, parse_fenced
         ("```\n```bash\n```\n```bash\nls\n```", "ls"),
         ("````bash\ncat > x.md <<EOF\n```bash\nls\n```\nEOF\n````", "cat > x.md <<EOF\n```bash\nls\n```\nEOF"),
         ("<think>\n```bash\nrm -rf /\n```\nno</think>\n```bash\nls\n```", "ls"),
+        ("<|channel|>analysis<|message|>```bash\nrm -rf /\n```<|channel|>final<|message|>\n```bash\nls\n```", "ls"),
         ("```bash\necho submit\n```", "echo submit"),
     ],
 )

@@ -19,7 +19,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from swe_plugin.trajectories.audit import audit_run
 from swe_plugin.verl_adapter.demo_model import default_cache
+
+from . import tool_model
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
 
@@ -171,9 +174,27 @@ def example_plugin(tmp_path):
     return {"PYTHONPATH": path, "SWE_PLUGIN_EXAMPLE_LOG": str(tmp_path / "rollouts.log")}
 
 
-def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, home, example_plugin):
+@pytest.fixture
+def tool_words(tmp_path):
+    """A run whose model calls tools, in a template that is no tokenizer's, and sees only the last output."""
+    assert tool_model.make(tmp_path / "model") < 0.2
+    (tmp_path / "tools.jinja").write_text(tool_model.TEMPLATE)
+    return (
+        f"actor_rollout_ref.model.path={tmp_path}/model",
+        f"swe.policy.chat_template={tmp_path}/tools.jinja",
+        "swe.scaffold.action=tools",
+        "swe.scaffold.keep_observations=1",
+        "swe.policy.max_turn_tokens=64",
+        "data.max_prompt_length=512",
+        "data.max_response_length=384",
+        "actor_rollout_ref.rollout.max_model_len=896",
+    )
+
+
+def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, home, example_plugin, tool_words):
+    """Tool calls and a history that opens segments, too: the returns of each segment are the rollout's reward."""
     before = set(Path(tempfile.gettempdir()).glob("swe-example-*"))
-    words = ("trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1")
+    words = ("trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1", *tool_words)
     parts = ("swe.environment.backend=example_bwrap", "swe.grading.grader=example_fraction")
     run = start("swe/demo_ppo", *words, *parts, "swe.plugins=[swe-plugin-example]", **example_plugin)
     assert run.wait() == 0, run.tail()
@@ -190,6 +211,13 @@ def test_ppo_trains_on_a_third_partys_parts_and_returns_are_the_rewards(start, h
     rollouts = [json.loads(path.read_text()) for path in directory.glob("step_*/train/*@*/trajectory.json")]
     assert len(rollouts) == 32
     assert any("partial_credit" in rollout["flags"] and 0 < rollout["reward"] < 1 for rollout in rollouts)
+    audit = audit_run(directory)
+    assert audit.findings == []
+    assert (audit.n_audited, audit.n_without_tokens) == (32, 0)
+    assert audit.n_reopened > 16
+    assert audit.n_trainable > 0
+    calls = [m["tool_calls"] for rollout in rollouts for m in rollout["messages"] if m["role"] == "assistant"]
+    assert sum(map(bool, calls)) > len(calls) / 2
     heard = sorted(Path(example_plugin["SWE_PLUGIN_EXAMPLE_LOG"]).read_text().splitlines())
     assert heard == sorted(f"{rollout['task']['instance_id']} BubblewrapEnvironment" for rollout in rollouts)
     assert_nothing_is_left(run, home)

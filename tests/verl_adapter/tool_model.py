@@ -23,7 +23,7 @@ from swe_plugin.types import Message, Task, ToolCall
 from swe_plugin.verl_adapter.demo.episodes import prompts
 from swe_plugin.verl_adapter.demo.tokenizer import build_tokenizer
 
-STEPS, BATCH = 60, 16
+STEPS, BATCH = 40, 8
 POSITIONS = 1024
 
 

@@ -31,6 +31,7 @@ __all__ = ["SupervisedEnvironment"]
 _GRACE_S = 15.0
 """How much later than a command's limit the supervisor must have answered; then it counts as dead."""
 _FILE_TIMEOUT_S = 60.0
+_USAGE_TIMEOUT_S = 5.0
 _TREE_TIMEOUT_S = 600.0
 _CHUNK = 1 << 18
 _MIB = 1 << 20
@@ -98,8 +99,15 @@ class SupervisedEnvironment(SingleUse):
         return True
 
     async def usage(self) -> Usage | None:
-        """As its supervisor sees it in the process table; memory is that of now, or of its largest dead process."""
-        header, _ = await self._request({"op": "usage"}, 0.0)
+        """As its supervisor sees it in the process table; memory is that of now, or of its largest dead process.
+
+        None if that takes too long, which is no reason to give the environment up.
+        """
+        try:
+            async with asyncio.timeout(_USAGE_TIMEOUT_S):
+                header, _ = await self._open_channel().request({"op": "usage"})
+        except TimeoutError:
+            return None
         return Usage(header["cpu_s"], header["memory_bytes"] / _MIB)
 
     async def _file(self, kind: str, path: str, content: bytes = b"", mode: int = 0) -> Frame:

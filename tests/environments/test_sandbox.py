@@ -119,3 +119,10 @@ async def test_a_killed_zygote_takes_its_sandboxes_along_and_is_replaced():
         assert (await following.shell("echo again")).stdout == "again\n"
     assert host_processes(zygote.lease.id) == []
     assert not zygote.lease.path.exists()
+
+
+async def test_a_measurement_that_takes_too_long_costs_nothing(monkeypatch):
+    monkeypatch.setattr("swe_plugin.environments.supervised._USAGE_TIMEOUT_S", 0.0)
+    async with SandboxEnvironment(spec()) as slow:
+        assert await slow.usage() is None
+        assert (await slow.shell("echo here")).stdout == "here\n"

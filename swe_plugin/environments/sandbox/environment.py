@@ -147,10 +147,8 @@ class SandboxEnvironment(SupervisedEnvironment):
 
     async def usage(self) -> Usage | None:
         """See `SupervisedEnvironment.usage`; memory is the peak of its control group, where this process made one."""
-        seen = await super().usage()
-        assert seen is not None
-        zygote = self._zygote
-        if not isinstance(zygote, ZygoteProcess) or "memory" not in zygote.cgroups(self._number):
+        seen, zygote = await super().usage(), self._zygote
+        if seen is None or not isinstance(zygote, ZygoteProcess) or "memory" not in zygote.cgroups(self._number):
             return seen
         name = "memory.peak" if zygote.hierarchy.version == 2 else "memory.max_usage_in_bytes"
         try:

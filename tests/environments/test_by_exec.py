@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,8 @@ class Remote(ExecEnvironment):
 
     async def remove(self):
         self.removed += 1
+        for state in (self._last, self._next):
+            Path(state).unlink(missing_ok=True)
 
     async def is_running(self):
         if self.line == "gone":
@@ -40,8 +44,14 @@ class Remote(ExecEnvironment):
 
 
 @pytest.fixture
-def remote(tmp_path):
-    return Remote(EnvironmentSpec(Image(workdir=str(tmp_path / "w"), files={"a": "1"}), env=AGENT_ENV, label="far"))
+def spec(tmp_path):
+    env = {**AGENT_ENV, "HOME": str(tmp_path / "home")}
+    return EnvironmentSpec(Image(workdir=str(tmp_path / "w"), files={"a": "1"}), env=env, label="far")
+
+
+@pytest.fixture
+def remote(spec):
+    return Remote(spec)
 
 
 async def test_whatever_the_way_there_raises_is_an_unavailable_environment(remote):
@@ -69,10 +79,10 @@ async def test_what_was_never_started_has_nothing_to_remove(remote):
     assert not hasattr(remote, "removed")
 
 
-async def test_files_outside_of_the_work_directory_are_refused(tmp_path):
-    image = Image(workdir=str(tmp_path / "w"), files={"../outside": ""})
+async def test_files_outside_of_the_work_directory_are_refused(spec):
+    image = replace(spec.image, files={"../outside": ""})
     with pytest.raises(EnvironmentStartError, match=r"image\.files"):
-        await Remote(EnvironmentSpec(image, env=AGENT_ENV)).start()
+        await Remote(replace(spec, image=image)).start()
 
 
 async def test_shell_state_has_odd_values_aliases_and_options(remote):
@@ -93,10 +103,9 @@ class Deaf(Remote):
         return await super().run(argv, timeout_s=timeout_s, stdin=stdin)
 
 
-async def test_a_way_there_without_stdin_is_enough(tmp_path):
+async def test_a_way_there_without_stdin_is_enough(spec, tmp_path):
     content = bytes(range(256)) * 1000
-    image = Image(workdir=str(tmp_path / "w"), files={"a": "1"})
-    async with Deaf(EnvironmentSpec(image, env=AGENT_ENV)) as remote:
+    async with Deaf(spec) as remote:
         await remote.write_file("big", content)
         assert (tmp_path / "w/big").read_bytes() == await remote.read_file("big") == content
         assert (await remote.exec(["wc", "-c"], stdin=content)).stdout == f"{len(content)}\n"

@@ -32,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -125,6 +125,9 @@ bench-gateway: $(DEV) ## what OpenAI's protocol in front of the policy costs, in
 
 bench-kills: $(DEV) ## kill -9 of every kind of process in real runs
 	$(BIN)/python tests/benchmarks/bench_kills.py
+
+bench-scale: $(DEV) ## one to 1,200 rollouts at once, into docs/benchmarks.md
+	$(BIN)/python tests/benchmarks/bench_scale.py
 
 bench-faults: $(DEV) ## 512 rollouts through verl under random faults, in both trainer modes
 	$(BIN)/python tests/benchmarks/bench_faults.py

@@ -175,6 +175,10 @@ class RolloutWorker:
             for session in range(sessions)
         )
 
+    async def warm_images(self, tasks: Iterable[Task]) -> None:
+        """Build the images of tasks on this node; see `EnvironmentPool.warm_images`."""
+        await self.pool.warm_images(self.spec(task, f"{task.instance_id} image") for task in tasks)
+
     async def close(self) -> None:
         """Cancel what still runs and wait until its environments are gone. Idempotent."""
         tasks = [task for task in self._running if task is not asyncio.current_task()]

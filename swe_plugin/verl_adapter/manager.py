@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,14 +66,15 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         swe = load_config(self.config.swe)
         events.write_to(Path(swe.output.dir) / (swe.output.run or "run"))
         self._failure = swe.failure
-        self._look_ahead: LookAhead | None = None
-        if swe.overlap != "off":
-            assert SweDataset.training is not None, "the trainer makes its dataset before this"
-            self._look_ahead = LookAhead(self.config, SweDataset.training)
+        dataset = SweDataset.training
+        self._look_ahead = None if dataset is None else LookAhead(self.config, dataset)
+        self._overlap = swe.overlap != "off"
+        assert self._look_ahead or not self._overlap, "the trainer makes its dataset before this"
         self._warm = WarmPlan(self.rollout_config.agent.num_workers)
         self._dispatched: dict[str, _Dispatched] = {}
         self._deaths: Counter[int] = Counter()
-        self._watchdog = Watchdog(self._failure.watchdog_s, self._on_death)
+        self._pinned_to: dict[int, str] = {}
+        self._watchdog = Watchdog(self._failure.watchdog_s, self._on_deaths)
         guard_queue()
 
     async def _init_agent_loop_workers(self) -> None:
@@ -83,6 +84,17 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         await asyncio.gather(*[worker.ping.remote() for worker in self.agent_loop_workers])
         for position, worker in enumerate(self.agent_loop_workers):
             self._watchdog.watch(position, worker)
+        if self._look_ahead is not None:
+            await self._warm_images(self._look_ahead)
+
+    async def _warm_images(self, look_ahead: LookAhead) -> None:
+        """Have each node build the images of its part of the first batch, so that no start runs out of time over it."""
+        nodes = await asyncio.gather(*[worker.node.remote() for worker in self.agent_loop_workers])
+        tasks: dict[str, list[str]] = {}
+        for position, rows in WarmPlan(len(nodes)).extend(look_ahead.first()).items():
+            tasks.setdefault(nodes[position], []).extend(look_ahead.wanted(row)[0] for row in rows)
+        calls = [self.agent_loop_workers[nodes.index(node)].warm_images.remote(some) for node, some in tasks.items()]
+        await asyncio.gather(*calls)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """Give a batch to the workers, contiguous chunks in order, without waiting for its rollouts.
@@ -97,7 +109,7 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
             load = [sum(d.position == p for d in self._dispatched.values()) for p in positions]
             positions.sort(key=lambda p: load[p])
         pieces = [*zip(positions, prompts.chunk(len(positions)), strict=False)]
-        rows = [int(row) for row in prompts["index"]] if partition == "train" and self._look_ahead else []
+        rows = [int(row) for row in prompts["index"]] if partition == "train" and self._overlap else []
         if rows and (planned := self._warm.take(rows)) is not None:
             pieces = [(position, prompts[piece]) for position, piece in planned]
         elif rows and self._warm:
@@ -130,25 +142,31 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
 
     def _spawn(self, position: int) -> Any:
         """Start a worker on the node that its position belongs to, or on any other if that one is gone."""
-        nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0]
+        nodes = _living_nodes()
+        self._pinned_to[position] = nodes[position % len(nodes)]
         return self.agent_loop_workers_class.options(
             name=f"agent_loop_worker_{position}_{uuid.uuid4().hex[:8]}",
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=nodes[position % len(nodes)], soft=True),
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=self._pinned_to[position], soft=True),
         ).remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
 
-    def _on_death(self, position: int, cause: str) -> None:
+    def _on_deaths(self, causes: Mapping[int, str]) -> None:
         self._forget_ended()
-        self._deaths[position] += 1
-        if self._deaths[position] >= _DEATHS_IN_A_ROW:
-            raise TooManyFailures(f"agent-loop worker {position} died {_DEATHS_IN_A_ROW} times in a row: {cause}")
-        worker = self._spawn(position)
-        try:
-            ray.get(worker.ping.remote(), timeout=_RESPAWN_TIMEOUT_S)
-        except ray.exceptions.RayError as error:  # it cannot even start, so the next one could not either
-            reason = (
-                f"agent-loop worker {position} died ({cause}) and cannot be replaced: {type(error).__name__}: {error}"
-            )
-            raise TooManyFailures(reason) from error
+        for position, cause in causes.items():
+            self._deaths[position] += 1
+            if self._deaths[position] >= _DEATHS_IN_A_ROW:
+                raise TooManyFailures(f"agent-loop worker {position} died {_DEATHS_IN_A_ROW} times in a row: {cause}")
+        workers = {position: self._spawn(position) for position in causes}  # all of a dead node at once
+        for position, cause in causes.items():
+            self._replace(position, workers[position], cause)
+
+    def _replace(self, position: int, worker: Any, cause: str) -> None:
+        while (error := _start_error(worker)) is not None:
+            if self._pinned_to[position] in _living_nodes():  # it cannot even start, so the next one could not either
+                raise TooManyFailures(
+                    f"agent-loop worker {position} died ({cause}) and cannot be replaced: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            worker = self._spawn(position)  # Ray had not noticed yet that the whole node was gone
         self.agent_loop_workers[position] = worker
         self._watchdog.watch(position, worker)
         lost = {uid: prompt for uid, prompt in self._dispatched.items() if prompt.position == position}
@@ -186,6 +204,18 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         }
         for uid in self._dispatched.keys() - running:
             del self._deaths[self._dispatched.pop(uid).position]
+
+
+def _living_nodes() -> list[str]:
+    return [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0]
+
+
+def _start_error(worker: Any) -> Exception | None:
+    try:
+        ray.get(worker.ping.remote(), timeout=_RESPAWN_TIMEOUT_S)
+    except ray.exceptions.RayError as error:
+        return error  # type: ignore[no-any-return]
+    return None
 
 
 def _wait_unless_dead(calls: list[Any]) -> None:

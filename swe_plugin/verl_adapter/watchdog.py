@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,12 +51,13 @@ class Watchdog:
 
     Args:
         silence_s: seconds without an answer after which a worker that has answered before is killed.
-        on_death: called with the worker's position and the cause, once per death.
+        on_deaths: called with position -> cause of the workers that died since the last look: a node takes all of its
+            own along.
     """
 
-    def __init__(self, silence_s: float, on_death: Callable[[int, str], None]) -> None:
+    def __init__(self, silence_s: float, on_deaths: Callable[[Mapping[int, str]], None]) -> None:
         self._silence_s = silence_s
-        self._on_death = on_death
+        self._on_deaths = on_deaths
         self._watched: dict[int, _Watched] = {}
         _active.add(self)
 
@@ -66,12 +67,13 @@ class Watchdog:
 
     def check(self) -> None:
         """Report every worker that is dead or has to be given up."""
-        for position, watched in list(self._watched.items()):
-            cause = self._cause_of_death(watched)
-            if cause:
-                del self._watched[position]
-                logger.error("agent-loop worker %d is gone: %s", position, cause)
-                self._on_death(position, cause)
+        causes = {position: self._cause_of_death(watched) for position, watched in self._watched.items()}
+        dead = {position: cause for position, cause in causes.items() if cause}
+        for position, cause in dead.items():
+            del self._watched[position]
+            logger.error("agent-loop worker %d is gone: %s", position, cause)
+        if dead:
+            self._on_deaths(dead)
 
     def _cause_of_death(self, watched: _Watched) -> str:
         if ray.wait([watched.lifetime], timeout=0)[0]:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ray
 import transfer_queue as tq
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -63,6 +64,18 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
     async def lifetime(self) -> None:
         """Never return: Ray ends the call with an error when this process is gone."""
         await asyncio.Event().wait()
+
+    async def node(self) -> str:
+        """Ray's id of the machine it runs on."""
+        return str(ray.get_runtime_context().get_node_id())
+
+    async def warm_images(self, tasks: Sequence[str]) -> None:
+        """Build what is missing on this node; returns when it is there.
+
+        Args:
+            tasks: as JSON.
+        """
+        await self.runtime.worker.warm_images(map(Task.from_json, tasks))
 
     async def prewarm(self, wanted: Sequence[tuple[str, int]]) -> None:
         """Begin to start the environments of rollouts that will come here; returns at once.

@@ -44,6 +44,10 @@ class LookAhead:
             create_rl_sampler(data, dataset), fetch, epochs + 1, unused=int(data.dataloader_num_workers > 0)
         )
 
+    def first(self) -> list[int]:
+        """Rows of the first batch of a run that starts from the beginning."""
+        return self._order.next(self._batch)
+
     def after(self, rows: Sequence[int], step: int) -> list[int] | None:
         """What will be dispatched after a batch.
 

@@ -35,7 +35,7 @@ from .worker_parts import word_task
 pytestmark = pytest.mark.verl
 
 UIDS = list("abcdef")
-TASKS = [replace(word_task(i), image=Image(files={"word.txt": f"bad {i}\n"})).to_json() for i in range(len(UIDS))]
+TASKS = [replace(word_task(i), image=Image(files={"word.txt": f"bad {i}\n"})).to_json() for i in range(2 * len(UIDS))]
 
 
 class Rows:
@@ -91,7 +91,7 @@ def manager(composed, model_dir, tmp_path_factory, cluster):
     config.actor_rollout_ref.rollout.n = 2
     config.data.train_batch_size = len(UIDS)
     config.data.shuffle = False
-    config.trainer.total_epochs = 2
+    config.trainer.total_epochs = 1
     config.swe.environment = {"backend": "sandbox"}
     config.swe.overlap = "prewarm"
     config.swe.failure = {"max_attempts": 2, "watchdog_s": 60.0}
@@ -134,7 +134,7 @@ def test_images_are_there_before_anything_is_dispatched(manager, homes):
 
 
 def test_a_node_that_is_killed_in_mid_step_costs_nothing_but_time(manager, homes, cluster, monkeypatch):
-    submit(manager, UIDS, task=TASKS)
+    submit(manager, UIDS, task=TASKS[: len(UIDS)])
     runs = {uid: wait_for(lambda uid=uid: pids(manager.gates, uid)) for uid in UIDS}
     at = {uid: home_of(next(iter(found))) for uid, found in runs.items()}
     assert set(at.values()) == set(homes)
@@ -155,7 +155,7 @@ def test_a_node_that_is_killed_in_mid_step_costs_nothing_but_time(manager, homes
 
     following = [uid.upper() for uid in UIDS]
     release(manager.gates, *following)
-    submit(manager, following, task=TASKS, step=2)
+    submit(manager, following, task=TASKS[len(UIDS) :], index=list(range(len(UIDS), len(TASKS))), step=2)
     batch, metrics = buffer().sample(2, "train", len(UIDS))
     assert len(batch.keys) == 2 * len(UIDS)
     for uid, home in at.items():  # what the other nodes had started for this step is used, there

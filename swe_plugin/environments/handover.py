@@ -18,6 +18,7 @@ import logging
 import os
 import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -40,6 +41,7 @@ _DESCRIPTORS = 8
 _ANSWER_S = 90.0
 """A giver may first have to wait for the start."""
 _numbers = itertools.count()
+_all: weakref.WeakSet[HandOver] = weakref.WeakSet()
 
 
 def spec_digest(spec: EnvironmentSpec) -> str:
@@ -60,6 +62,7 @@ class HandOver:
         self._name = f"{os.getpid()}-{next(_numbers)}.sock"
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        _all.add(self)
 
     def listen(self) -> None:
         """Offer what is parked to other processes, until `close`. Idempotent."""
@@ -233,3 +236,13 @@ async def _receive(peer: socket.socket) -> tuple[dict[str, Any], list[int]]:
         loop.remove_reader(peer)
     data, descriptors, _, _ = socket.recv_fds(peer, _MESSAGE, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     return json.loads(data) if data else {}, descriptors
+
+
+def _stop_in_child() -> None:
+    """A forked child must not keep a socket open behind which nobody answers."""
+    for end in _all:
+        if end._listener is not None:
+            end._listener.close()
+
+
+os.register_at_fork(after_in_child=_stop_in_child)

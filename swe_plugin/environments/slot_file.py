@@ -17,6 +17,7 @@ import socket
 import struct
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from swe_plugin.environments.home import home
@@ -47,10 +48,11 @@ class Slot:
 
     Args:
         fd: of the locked open file; owned by the slot from now on.
+        on_leave: called when this process has it no longer.
     """
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, on_leave: Callable[[], object] = lambda: None) -> None:
+        self._fd, self._on_leave = fd, on_leave
         _open.add(self)
 
     def __enter__(self) -> None:
@@ -73,6 +75,7 @@ class Slot:
         """Close this process's descriptor; the slot stays with whoever else has one."""
         if self._fd >= 0:
             os.close(self._fd)
+            self._on_leave()
         self._fd = -1
 
 
@@ -86,6 +89,8 @@ class SlotFile:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._fd = self._spare = self._inotify = -1
+        self._mine: set[int] = set()
+        """Need not be tried: with a thousand slots that is what a look would cost."""
         self._waiting: dict[Callable[[], object], None] = {}
         self._timer: asyncio.TimerHandle | None = None
         _open.add(self)
@@ -107,8 +112,12 @@ class SlotFile:
         if self._spare < 0:
             self._spare = os.open(self._name(), os.O_RDWR | os.O_CLOEXEC)
         for number in numbers:
-            if _lock(self._spare, fcntl.F_WRLCK, number):
-                slot, self._spare = Slot(self._spare), -1  # else it is kept: closing it would wake everybody
+            if number not in self._mine and _lock(self._spare, fcntl.F_WRLCK, number):
+                self._mine.add(number)
+                slot, self._spare = (
+                    Slot(self._spare, partial(self._mine.discard, number)),
+                    -1,
+                )  # else it is kept: closing it would wake everybody
                 return slot
         return None
 

@@ -36,7 +36,7 @@ from swe_plugin.tokens.renderers.bytes import ByteRenderer
 from swe_plugin.tokens.server import Completion
 from swe_plugin.types import Grade, Task
 
-SIZES = (1, 10, 100, 300, 1000, 1200)
+SIZES = {"dummy": (1, 10, 100, 300, 1000, 1200), "sandbox": (1, 10, 100, 300, 1000)}
 TURNS = 10
 COMMAND = ByteRenderer().encode("I look around.\n\n```bash\necho hello\n```")
 SUBMIT = ByteRenderer().encode("```bash\nsubmit\n```")
@@ -242,7 +242,7 @@ def main() -> None:
     notes = []
     for kind in BACKENDS:
         rows: list[tuple[int, dict[str, float]]] = []
-        for n in SIZES:
+        for n in SIZES[kind]:
             if rows and n * rows[-1][1]["environment_mib"] > available_mib() / 2:
                 notes.append(f"{n} {kind} environments: not tried, {available_mib() / 1024:.0f} GiB free.")
                 continue
@@ -265,6 +265,6 @@ def main() -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         with tempfile.TemporaryDirectory() as scratch:
-            print(json.dumps(asyncio.run(measure(sys.argv[1], int(sys.argv[2]), Path(scratch)))))
+            print(json.dumps(asyncio.run(measure(sys.argv[1], int(sys.argv[2]), Path(scratch) / "run"))))
     else:
         main()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,6 +178,7 @@ class TakenSandbox:
 
     def __init__(self, control: socket.socket, lease: ResourceLease) -> None:
         self._control, self._lease = control, lease
+        _taken.add(self)
 
     async def kill(self, number: int) -> None:
         """End it; the end of its socket tells when it is gone."""
@@ -191,6 +193,7 @@ class TakenSandbox:
 _lock = threading.Lock()
 _current: ZygoteProcess | None = None
 _at_exit = False
+_taken: weakref.WeakSet[TakenSandbox] = weakref.WeakSet()
 
 
 def current_zygote() -> ZygoteProcess:
@@ -235,6 +238,8 @@ def _forget_in_child() -> None:
     if _current is not None:
         _current._control.close()
         _current = None
+    for sandbox in _taken:
+        sandbox._control.close()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.environments.handover import HandOver
@@ -16,15 +16,12 @@ from swe_plugin.environments.parking import Parking, Ready
 from swe_plugin.environments.share import Share, acting_for
 from swe_plugin.environments.slot_file import SlotFile, pool_directory
 from swe_plugin.environments.slot_queue import SlotQueue
-from swe_plugin.environments.start import STOP_TIMEOUT_S, make, start_in_time, to_the_end
+from swe_plugin.environments.start import STOP_TIMEOUT_S, make, prepare_in_time, start_in_time, to_the_end
 from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["STOP_TIMEOUT_S", "EnvironmentPool", "Lease", "Slots"]
 
 logger = logging.getLogger(__name__)
-
-_IMAGE_TIMEOUT_S = 3600.0
-"""Of a start that nobody waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ class EnvironmentPool:
         self._parking.want(wanted)
 
     async def warm_images(self, specs: Iterable[EnvironmentSpec]) -> None:
-        """Have the images of `specs` on this node, by starting one environment of each and stopping it again.
+        """Have the images of `specs` on this node; starts nothing.
 
         What cannot be had is logged: whoever needs it hears the same, and there it counts.
         """
@@ -93,12 +90,14 @@ class EnvironmentPool:
             await asyncio.gather(*map(self._warm_image, {repr(spec.image): spec for spec in specs}.values()))
 
     async def _warm_image(self, spec: EnvironmentSpec) -> None:
-        patient = replace(spec, limits=replace(spec.limits, start_timeout_s=_IMAGE_TIMEOUT_S))
+        environment = make(self._factory, spec)
         try:
-            async with self.lease(patient):
-                pass
+            with await self._start.acquire():
+                await prepare_in_time(environment, spec)
         except EnvironmentStartError:
             logger.warning("%s: cannot be had ahead of time", spec.label, exc_info=True)
+        finally:
+            await to_the_end(environment.stop())
 
     @asynccontextmanager
     async def lease(self, spec: EnvironmentSpec, *, purpose: str = "running") -> AsyncIterator[Lease]:

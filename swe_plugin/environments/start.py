@@ -11,7 +11,7 @@ from typing import Any
 from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError, SwePluginError
 
-__all__ = ["STOP_TIMEOUT_S", "make", "settled", "start_in_time", "to_the_end"]
+__all__ = ["STOP_TIMEOUT_S", "make", "prepare_in_time", "settled", "start_in_time", "to_the_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,19 +39,27 @@ async def start_in_time(environment: Environment, spec: EnvironmentSpec) -> None
     Raises:
         EnvironmentStartError: one was not ready by then, or the backend raised what no backend means to raise.
     """
-    what, limit = "image not ready", spec.limits.image_timeout_s
+    await prepare_in_time(environment, spec)
+    await _in_time(environment.start(), spec, "not ready", spec.limits.start_timeout_s, type(environment))
+
+
+async def prepare_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
+    """The first half of `start_in_time`."""
+    await _in_time(environment.prepare(), spec, "image not ready", spec.limits.image_timeout_s, type(environment))
+
+
+async def _in_time(
+    work: Coroutine[Any, Any, None], spec: EnvironmentSpec, what: str, limit: float, backend: object
+) -> None:
     try:
         async with asyncio.timeout(limit):
-            await environment.prepare()
-        what, limit = "not ready", spec.limits.start_timeout_s
-        async with asyncio.timeout(limit):
-            await environment.start()
+            await work
     except TimeoutError as error:
         raise EnvironmentStartError(f"{spec.label}: {what} after {limit:g} s") from error
     except SwePluginError:
         raise
     except Exception as error:
-        raise _bug_of(type(environment), spec, error) from error
+        raise _bug_of(backend, spec, error) from error
 
 
 def _bug_of(backend: object, spec: EnvironmentSpec, error: Exception) -> EnvironmentStartError:

@@ -178,15 +178,15 @@ async def test_a_backends_bug_says_whose_it_is():
 
 
 async def test_images_are_had_once_each_and_a_bad_one_is_only_told(caplog):
+    class Prepared(DummyEnvironment):
+        async def prepare(self):
+            made.append(self)
+            if self.spec.image.base == "bad":
+                raise EnvironmentStartError(f"{self.spec.label}: no such image")
+
     made, images = [], [Image(files={"a": "1"}), Image(files={"a": "1"}), Image(base="bad"), Image(files={"a": "2"})]
-
-    def factory(spec):
-        behaviour = DummyBehaviour(start_s=0.2, fail_start="no such image" if spec.image.base == "bad" else "")
-        made.append(DummyEnvironment(spec, behaviour=behaviour))
-        return made[-1]
-
-    pool = EnvironmentPool(factory, Slots())  # 0.2 s is more than these specs allow
-    await pool.warm_images(EnvironmentSpec(image, SPEC.limits, label=f"i{n}") for n, image in enumerate(images))
-    assert len(made) == 3
-    assert all(environment.stopped for environment in made)
-    assert "no such image" in caplog.text
+    pool = EnvironmentPool(Prepared, Slots())
+    await pool.warm_images(EnvironmentSpec(image, label=f"i{n}") for n, image in enumerate(images))
+    assert [environment.spec.label for environment in made] == ["i1", "i2", "i3"]
+    assert all(environment.stopped and not environment.started for environment in made)
+    assert "i2: no such image" in caplog.text

@@ -32,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -137,6 +137,9 @@ bench-same-tokens: $(DEV) ## two verl runs: overlap off and prewarm sample the s
 
 soak: $(DEV) ## real sandboxes for MINUTES (30): memory, descriptors and threads stay flat
 	$(BIN)/python tests/benchmarks/bench_soak.py $(MINUTES)
+
+bench-kill-environments: $(DEV) ## kill -9 of owners of environments at 100 random instants a backend (as root, with dockerd)
+	$(BIN)/python tests/benchmarks/bench_kill_environments.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md
 	JOBS=$(JOBS) $(BIN)/python tests/benchmarks/bench_demo.py $(SEEDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from swe_plugin.errors import EnvironmentStartError, SwePluginError
 
 if TYPE_CHECKING:
+    from swe_plugin.cli.image_builders import ImageBuilder
     from swe_plugin.environments.images import ImageStore
-    from swe_plugin.environments.images.estimate import Estimate
     from swe_plugin.types import Image
 
-__all__ = ["Built", "Damaged", "Wanted", "build", "estimate", "size", "verify", "wanted"]
+__all__ = ["Built", "Damaged", "Wanted", "build", "size", "verify", "wanted"]
 
 _GIB = 1 << 30
 
@@ -75,30 +75,18 @@ def wanted(sources: Sequence[str]) -> list[Wanted]:
     return list({repr(item.image): item for item in reversed(found)}.values())[::-1]
 
 
-def estimate(items: Iterable[Wanted], store: ImageStore, *, squash: bool) -> Estimate:
-    """What building them would take."""
-    from swe_plugin.environments.images.estimate import estimate as look
-
-    return look({item.image.base for item in items}, store, squash=squash)
-
-
-def build(
-    items: Sequence[Wanted], store: ImageStore, mode: str, jobs: int, read_bytes: int, console: Console
-) -> list[Built]:
+def build(items: Sequence[Wanted], builder: ImageBuilder, jobs: int, read_bytes: int, console: Console) -> list[Built]:
     """Build what is missing, several at once, with progress bars; one that fails stops no other.
 
-    Started again after an interruption, it goes on with the layers that are not there yet.
+    Started again after an interruption, it goes on with what is not there yet.
 
     Args:
         items: what to build.
-        store: where to.
-        mode: of the sandboxes that they are for, or ``auto``.
+        builder: with what.
         jobs: how many at once.
         read_bytes: what the bases' layers will take to read; 0: not known.
         console: for the bars.
     """
-    from swe_plugin.environments.sandbox import close_zygote
-
     results: list[Built] = []
     stopped = threading.Event()
     with _progress(console) as progress, ThreadPoolExecutor(jobs) as threads:
@@ -112,26 +100,21 @@ def build(
             progress.update(reading, shown=size(progress.tasks[reading].completed))
 
         try:
-            for done in as_completed([threads.submit(_build, item, store, mode, on_read) for item in items]):
+            for done in as_completed([threads.submit(_build, item, builder, on_read) for item in items]):
                 results.append(done.result())
                 progress.update(bar, advance=1, shown=f"{len(results)}/{len(items)}")
         except BaseException:  # Ctrl-C: what is read stops at the next read, what runs in sandboxes with them
             stopped.set()
             threads.shutdown(wait=False, cancel_futures=True)
-            close_zygote()
+            builder.close()
             raise
     return results
 
 
-def _build(item: Wanted, store: ImageStore, mode: str, on_read: Callable[[int], None]) -> Built:
-    from swe_plugin.environments import AGENT_ENV
-    from swe_plugin.environments.sandbox.modes import prepare
-
+def _build(item: Wanted, builder: ImageBuilder, on_read: Callable[[int], None]) -> Built:
     began, n_layers, error = time.monotonic(), 0, ""
     try:
-        _, layers = prepare(item.image, mode, store, env=AGENT_ENV if item.checked else None, on_read=on_read)
-        n_layers = len(layers.directories)
-        layers.release()
+        n_layers = builder.build(item.image, item.name, on_read, checked=item.checked)
     except (SwePluginError, OSError) as failure:
         error = str(failure)
     return Built(item.name, item.image.base, error, n_layers, round(time.monotonic() - began, 3))

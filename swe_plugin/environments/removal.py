@@ -11,12 +11,12 @@ __all__ = ["remove_tree"]
 
 
 def remove_tree(top: Path) -> None:
-    """Like ``rm -rf``, which also gets into directories without permissions. Links are removed, never followed.
+    """Like ``rm -r``, which also gets into directories without permissions. Links are removed, never followed.
 
     Raises:
         OSError: something is left.
     """
-    if top.is_symlink():
+    if top.is_symlink() or top.is_file():
         top.unlink()
         return
     with contextlib.suppress(PermissionError):

@@ -147,7 +147,7 @@ def test_ctrl_c_ends_downloads_and_leaves_whole_layers_only(tmp_path):
     server.shutdown()
     server.server_close()
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "stopped; whole layers stay, and the same command goes on with the others"
+    assert err.splitlines()[-1] == "stopped; what is whole stays, and the same command goes on with the rest"
     assert list((tmp_path / "home/images/tmp").iterdir()) == []
     assert not [path for path in (tmp_path / "home/leases").rglob("*") if path.is_file()]
 

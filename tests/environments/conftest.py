@@ -10,6 +10,8 @@ import pytest_asyncio
 from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
 from swe_plugin.environments.home import home as node_state
 from swe_plugin.environments.images import resolve
+from swe_plugin.environments.images.host import host_image_key
+from swe_plugin.environments.images.store import ImageStore
 from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote
 from swe_plugin.environments.sandbox.owner import current_zygote
 from swe_plugin.environments.sandbox.probe import MODES, require_mode, try_mode
@@ -51,6 +53,19 @@ def home(tmp_path_factory, swe_home):
     (path / "images" / host.name).symlink_to(host.resolve())
     yield path
     os.environ["SWE_PLUGIN_HOME"] = before
+
+
+@pytest.fixture
+def own_home(tmp_path, monkeypatch, swe_home):
+    """A state directory of its own whose store has the host image already."""
+    host = ImageStore().root / host_image_key()
+    (tmp_path / "images").mkdir()
+    if host.is_dir():
+        (tmp_path / "images" / host.name).symlink_to(host)
+        (tmp_path / "images/entries").mkdir()
+        (tmp_path / "images/entries" / f"{host.name}.json").symlink_to(host.parent / f"entries/{host.name}.json")
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
+    return tmp_path
 
 
 def spec(*, mode="auto", files=FILES, **limits):

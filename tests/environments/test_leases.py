@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from swe_plugin.environments.images.host import host_image_key
-from swe_plugin.environments.images.store import ImageStore
 from swe_plugin.environments.leases import ResourceLease, lease_directory, reap
 from swe_plugin.environments.sandbox import close_zygote
 from swe_plugin.environments.sandbox.hierarchy import find_candidates
 
 from .conftest import host_processes, skip_unless
+from .kills import Place, play
 
 pytestmark = pytest.mark.slow
 
@@ -47,17 +46,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def own_home(tmp_path, monkeypatch, swe_home):
-    """A state directory of its own whose store has the host image already."""
-    host = ImageStore().root / host_image_key()
-    (tmp_path / "images").mkdir()
-    if host.is_dir():
-        (tmp_path / "images" / host.name).symlink_to(host)
-    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
-    return tmp_path
-
-
 def lease_ids():
     return [path.stem for path in lease_directory().glob("*.json")]
 
@@ -81,30 +69,11 @@ def mode(request):
     return request.param
 
 
-def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home, mode):
-    seen = set()
-    for _ in range(3):
-        owners = [
-            subprocess.Popen([sys.executable, "-c", OWNER, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            for _ in range(5)
-        ]
-        for owner in owners:
-            assert owner.stdout.readline() == b"ready\n"
-        for owner in owners:
-            time.sleep(random.uniform(0, 0.08))
-            owner.kill()
-            owner.wait()
-            owner.stdout.close()
-        seen.update(lease_ids())
-        report = reap()
-        assert report.problems == []
-        assert lease_ids() == []
-    assert seen, "no owner got as far as taking a lease"
-    for identity in seen:
-        assert host_processes(identity) == []
-        assert cgroups(identity) == []
-    assert list((own_home / "images/tmp").glob("*")) == []
-    assert len(list(lease_directory().iterdir())) == 0
+def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(own_home, mode, tmp_path_factory):
+    place = Place("sandbox", tmp_path_factory.mktemp("scratch"), mode)
+    outcome = play(place, 8, seed=random.randrange(1 << 32))
+    assert outcome.held, "no owner had anything"
+    assert outcome.left == []
 
 
 def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home, mode):

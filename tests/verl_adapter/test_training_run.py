@@ -1,6 +1,7 @@
-"""Real runs of ``python -m verl.trainer.main_ppo +plugin=swe``: verl, Ray, vLLM, FSDP2, sandboxes, nothing replaced.
+"""Real runs of ``python -m verl.trainer.main_ppo +plugin=swe``: verl, Ray, vLLM, FSDP2, sandboxes and containers,
+nothing replaced.
 
-Three start-ups of verl. Each run is followed by a look for what it left behind.
+Three start-ups of verl, the second one in containers. Each run is followed by a look for what it left behind.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from environments.docker.dockerd import eventually, running_dockerd
 
 from swe_plugin.trajectories.audit import audit_run
 from swe_plugin.verl_adapter.demo_model import default_cache
@@ -147,20 +149,33 @@ def test_grpo_trains_on_real_sandboxes_and_leaves_the_evidence(start, home):
     assert_nothing_is_left(run, home)
 
 
-def test_a_named_run_resumes_and_ctrl_c_leaves_nothing(start, home):
+@pytest.fixture
+def dockerd(tmp_path_factory):
+    with running_dockerd(tmp_path_factory.mktemp("dockerd")) as daemon:
+        yield daemon
+
+
+def test_a_named_run_resumes_in_containers_and_ctrl_c_leaves_nothing(start, home, dockerd):
     directory = home / "outputs" / "grpo"
     if not (directory / "checkpoints").is_dir():
         pytest.skip("needs the checkpoint of the test before")
     words = ("trainer.total_training_steps=500", "swe.output.run=grpo", "trainer.val_before_train=false")
-    run = start("swe", *words, "swe.overlap=prewarm")
+    parts = ("swe.environment.backend=docker", "swe.overlap=prewarm")
+    run = start("swe", *words, *parts, DOCKER_HOST=dockerd.host)
+    run.wait_for(dockerd.containers)
     run.wait_for(lambda: len(steps(directory, "metrics-2.jsonl")) >= 2)
     resumed = steps(directory, "metrics-2.jsonl")
     assert min(resumed) == 3
+    for step in (3, 4):
+        assert resumed[step]["swe/failed_total"] == 0
+        assert resumed[step]["swe/rows/real_total"] == 16
+        assert resumed[step]["critic/score/mean"] == resumed[step]["swe/resolved"]
     assert resumed[4]["swe/overlap/hidden_ratio"] > 0.5  # found again in the middle of an epoch
     assert sorted(steps(directory)) == [0, 1, 2]
     run.process.send_signal(signal.SIGINT)
     assert run.wait(90) != 0
     assert_nothing_is_left(run, home)
+    assert eventually(lambda: not dockerd.containers())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from swe_plugin.cli.commands import completion
 from swe_plugin.cli.commands.options import FAILED, USAGE, AsJson, fail
 from swe_plugin.cli.interrupts import INTERRUPTED
 from swe_plugin.errors import ConfigError, EnvironmentStartError
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _GIB = 1 << 30
-_SOURCES = "Task files (.jsonl, .parquet), or images: docker:<reference>, oci:<path>[#<name>], rootfs:<path>, host."
+_SOURCES = (
+    "Task files (.jsonl, .parquet), or images: docker:<reference>, oci:<path>[#<name>], rootfs:<path>, host. "
+    "Settings (swe.environment.KEY=VALUE) may stand between them."
+)
 _BUILD = (
-    "Example: swe-plugin cache build tasks.jsonl --jobs 4\n\nInterrupted, it goes on where it was when it is started "
-    "again.\n\nExit codes: 0 all are there; 1 at least one is not (shown); 2 a source is wrong, or no sandbox works "
-    "here; 130 Ctrl-C."
+    "Example: swe-plugin cache build tasks.jsonl --jobs 4 --backend docker\n\nInterrupted, it goes on where it was "
+    "when it is started again.\n\nExit codes: 0 all are there; 1 at least one is not (shown); 2 a source is wrong, or "
+    "the backend does not work here; 130 Ctrl-C."
 )
 _LS = "Example: swe-plugin cache ls --json\n\nExit codes: 0."
 _VERIFY = "Example: swe-plugin cache verify --remove\n\nExit codes: 0; 1 a layer is not as it was built (shown)."
@@ -45,21 +49,28 @@ def register(app: typer.Typer) -> None:
 def build(
     sources: Annotated[list[str], typer.Argument(help=_SOURCES)],
     jobs: Annotated[int, typer.Option(min=1, help="Images at once.")] = 2,
-    mode: Annotated[str, typer.Option(help="Sandbox mode that they are for: auto, root, rootmap, user.")] = "auto",
+    mode: Annotated[str, typer.Option(help="Sandbox mode that they are for: auto, root, rootmap, user.")] = "",
+    backend: Annotated[
+        str, typer.Option(help="Short for swe.environment.backend.", autocompletion=completion.backends)
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, build nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Unpack and build images before a run needs them."""
+    """Fetch, unpack and build images before a run needs them: into this node's store, or onto a Docker daemon."""
     from swe_plugin.cli import cache
-    from swe_plugin.environments.sandbox.probe import require_mode
+    from swe_plugin.cli.image_builders import image_builder
+    from swe_plugin.cli.overrides import config_from_words
 
-    store, console = _store(), Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False)
+    settings = [word for word in sources if word.startswith("swe.") and "=" in word]
+    shorts = {"backend": backend, "options.mode": mode}
+    settings += [f"swe.environment.{key}={value}" for key, value in shorts.items() if value]
     try:
-        items = cache.wanted(sources)
-        squash = require_mode(mode) == "user"
+        items = cache.wanted([word for word in sources if word not in settings])
+        builder = image_builder(config_from_words(settings).environment)
+        estimate = builder.estimate(item.image for item in items)
     except (ConfigError, EnvironmentStartError) as error:
         fail(error, USAGE)
-    estimate = cache.estimate(items, store, squash=squash)
     console.print(
         f"{len(items)} images, {estimate.n_layers} layers of bases, {estimate.n_present} of them here; to read: "
         f"{cache.size(estimate.read_bytes)}"
@@ -68,9 +79,9 @@ def build(
     )
     read_bytes = 0 if estimate.n_unknown else estimate.read_bytes
     try:
-        results = [] if dry_run else cache.build(items, store, mode, jobs, read_bytes, console)
+        results = [] if dry_run else cache.build(items, builder, jobs, read_bytes, console)
     except KeyboardInterrupt:
-        fail("stopped; whole layers stay, and the same command goes on with the others", INTERRUPTED)
+        fail("stopped; what is whole stays, and the same command goes on with the rest", INTERRUPTED)
     if as_json:
         print(json.dumps({"estimate": asdict(estimate), "images": [asdict(result) for result in results]}, indent=2))
     failed = [result for result in results if result.error]

@@ -70,8 +70,7 @@ class Daemon:
         self.lease = ResourceLease("docker", daemons=[host])
         self.limits_disk = True
         """Whether the storage driver bounds a container's disk; found out by the first container."""
-        self._makers = ThreadPoolExecutor(_MAKERS, "swe-docker-make")
-        self._removers = ThreadPoolExecutor(_REMOVERS, "swe-docker-remove")
+        self._makers, self._removers = _started("swe-docker-make", _MAKERS), _started("swe-docker-remove", _REMOVERS)
         self._numbers = iter(range(1, 1 << 62))
 
     def next_name(self) -> str:
@@ -131,6 +130,15 @@ class Daemon:
 
 class _Exists(Exception):
     pass
+
+
+def _started(name: str, size: int) -> ThreadPoolExecutor:
+    """Threads that run already: starting one later would hold whoever submits, an event loop, until it had a core."""
+    threads, up = ThreadPoolExecutor(size, name), threading.Barrier(size + 1)
+    for _ in range(size):
+        threads.submit(up.wait)
+    up.wait()
+    return threads
 
 
 def _connect(host: str) -> tuple[Any, str, str]:

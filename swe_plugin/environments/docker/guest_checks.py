@@ -33,9 +33,10 @@ def check_image(workdir: str, env: Mapping[str, str]) -> None:
             f"the image has no directory {workdir} (image.workdir): name the one that holds the repository"
         )
     if not os.access(workdir, os.W_OK | os.X_OK):
+        owner = os.stat(workdir)
         raise ValueError(
             f"{workdir} is read-only for the agent (uid {os.getuid()}): give it to that user, make it writable for "
-            "all, or set swe.environment.options.user=UID:GID"
+            f"all, or set swe.environment.options.user={owner.st_uid}:{owner.st_gid}, whose it is"
         )
     home = env.get("HOME", "")
     if home.startswith("/") and not os.path.isdir(home):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tarfile
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from docker.errors import APIError, ImageNotFound
+from docker.errors import ImageNotFound
 
-from swe_plugin.environments.docker.imports import exclusive, import_image, store_owner
+from swe_plugin.environments.docker.imports import exclusive, import_from_daemon, import_image, store_owner
 from swe_plugin.environments.docker.reaper import LABEL, remove_container
-from swe_plugin.environments.home import home
+from swe_plugin.environments.docker.references import find_image
 from swe_plugin.environments.images import ImageStore, check_image
+from swe_plugin.environments.images.metered import OnRead
 from swe_plugin.environments.images.repository import build_repository, repository_key
 from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
@@ -35,7 +34,14 @@ class Prepared:
 
 
 def prepare(
-    api: Any, lease: str, machine: str, image: Image, home_directory: str, user: str = "", pull: str = "never"
+    api: Any,
+    lease: str,
+    machine: str,
+    image: Image,
+    home_directory: str,
+    user: str = "",
+    pull: str = "never",
+    on_read: OnRead | None = None,
 ) -> Prepared:
     """Build or find what a container of `image` starts from. Blocking; built once per daemon.
 
@@ -45,57 +51,42 @@ def prepare(
         machine: architecture of the daemon.
         image: of the task.
         home_directory: ``HOME`` of the agent, made if the image has none.
-        user: ``uid:gid``; default the image's own for ``docker:``, else 1000:1000.
+        user: ``uid:gid``; default the image's own for ``docker:`` that is taken as it is, else 1000:1000.
         pull: ``missing`` fetches a ``docker:`` reference that is not there, ``never`` refuses.
+        on_read: hears of the bytes that are downloaded, or read from an archive.
 
     Raises:
         EnvironmentStartError: the image cannot be had; the message names it and the fix.
     """
     check_image(image)
-    kind, _, rest = image.base.partition(":")
-    env: dict[str, str] = {}
-    if kind == "docker" and not _is_made_here(image):
-        reference = _reference(api, rest, pull)
+    kind, _, reference = image.base.partition(":")
+    if kind == "docker":
+        found = find_image(api, reference, pull, on_read)
+        _check_machine(image.base, found["Architecture"], machine)
+        config = found.get("Config") or {}
+        env = dict(word.split("=", 1) for word in config.get("Env") or ())
+        if _is_only_the_start(image):
+            base, user = import_from_daemon(api, found["Id"], image), user or _AGENT
+        else:
+            base, user = found["Id"], user or config.get("User") or "0:0"
     else:
-        kind = ""
-        reference, env = import_image(api, image)
-    found = api.inspect_image(reference)
-    if (theirs := found["Architecture"]) != machine:
-        raise EnvironmentStartError(
-            f"image {image.base!r}: wrong architecture: it is for {theirs}, the daemon runs on {machine}: "
-            f"docker pull --platform linux/{machine} {rest}, or build it for that"
-        )
-    config = found.get("Config") or {}
-    user = user or (config.get("User") or "0:0" if kind == "docker" else _AGENT)
-    env = {**env, **dict(word.split("=", 1) for word in config.get("Env") or ())}
-    if not image.files and user.split(":")[0] in {"0", "root"}:
-        return Prepared(found["Id"], user, env)
-    return Prepared(_with_files(api, lease, found["Id"], image, home_directory, user), user, env)
+        (base, env), user = import_image(api, image, on_read), user or _AGENT
+    if image.files or user.split(":")[0] not in {"0", "root"}:
+        base = _with_files(api, lease, base, image, home_directory, user)
+    return Prepared(base, user, env)
 
 
-def _is_made_here(image: Image) -> bool:
-    """Whether a reference is only where it begins: then it is made as for a sandbox, not taken from the daemon."""
+def _is_only_the_start(image: Image) -> bool:
+    """Whether more is to be made of a reference than a few files on top."""
     return bool(image.commit or image.repository or image.requirements or image.setup)
 
 
-def _reference(api: Any, reference: str, pull: str) -> str:
-    try:
-        api.inspect_image(reference)
-    except ImageNotFound:
-        if pull != "missing":
-            raise EnvironmentStartError(
-                f"image 'docker:{reference}' is not on the daemon: docker pull {reference}, or set "
-                "swe.environment.options.pull=missing"
-            ) from None
-        repository, _, tag = (
-            reference.rpartition(":") if ":" in reference.rpartition("/")[2] else (reference, "", "latest")
+def _check_machine(base: str, theirs: str, machine: str) -> None:
+    if theirs != machine:
+        raise EnvironmentStartError(
+            f"image {base!r}: wrong architecture: it is for {theirs}, the daemon runs on {machine}: "
+            f"docker pull --platform linux/{machine} {base.removeprefix('docker:')}, or build it for that"
         )
-        try:
-            api.pull(repository, tag=tag)
-        except APIError as error:
-            reason = str(error.explanation or error).strip()
-            raise EnvironmentStartError(f"image 'docker:{reference}' cannot be fetched: {reason}") from error
-    return reference
 
 
 def _with_files(api: Any, lease: str, base: str, image: Image, home_directory: str, user: str) -> str:
@@ -108,8 +99,7 @@ def _with_files(api: Any, lease: str, base: str, image: Image, home_directory: s
     with exclusive(key):
         with contextlib.suppress(ImageNotFound):
             return str(api.inspect_image(reference)["Id"])
-        with tempfile.TemporaryDirectory(dir=home()) as scratch:
-            archive = Path(scratch) / "layer.tar"
+        with ImageStore().scratch() as archive:
             with tarfile.open(archive, "w") as layer:
                 _add_home(layer, home_directory, uid, gid)
                 if image.files:

@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import os
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,14 @@ from docker.errors import ImageNotFound
 from swe_plugin.environments.disk import disk_slot
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images import ImageStore, resolve
+from swe_plugin.environments.images.metered import OnRead
+from swe_plugin.environments.images.sources import key_of
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.environments.sandbox.builder import run_in_layers
+from swe_plugin.errors import EnvironmentStartError
 from swe_plugin.types import Image
 
-__all__ = ["exclusive", "import_archive", "import_image", "store_owner"]
+__all__ = ["exclusive", "import_archive", "import_from_daemon", "import_image", "store_owner"]
 
 
 @contextlib.contextmanager
@@ -43,19 +45,21 @@ def import_archive(api: Any, reference: str, write: Callable[[Path], None], chan
     with contextlib.suppress(ImageNotFound):
         api.inspect_image(reference)
         return
-    repository, tag = reference.split(":")
-    with disk_slot(), tempfile.TemporaryDirectory(dir=home()) as scratch:
-        archive = Path(scratch) / "root.tar"
+    with disk_slot(), ImageStore().scratch() as archive:
         write(archive)
         with archive.open("rb") as stream:
-            api.import_image_from_data(stream, repository=repository, tag=tag, changes=list(changes))
+            api.import_image_from_data(stream, repository=reference, changes=list(changes))  # podman ignores `tag`
     api.inspect_image(reference)
 
 
-def import_image(api: Any, image: Image) -> tuple[str, dict[str, str]]:
-    """What a sandbox would mount, without `image.files`, as one layer; and the variables that it sets."""
-    store = ImageStore()
-    layers = resolve(dataclasses.replace(image, files={}), owner=store_owner(), store=store, run=run_in_layers)
+def import_image(api: Any, image: Image, on_read: OnRead | None = None) -> tuple[str, dict[str, str]]:
+    """What a sandbox would mount, without `image.files`, as one layer.
+
+    Returns:
+        The image's id, and the variables that it sets.
+    """
+    store, plain = ImageStore(), dataclasses.replace(image, files={})
+    layers = resolve(plain, owner=store_owner(), store=store, run=run_in_layers, on_read=on_read)
     try:
         text = "\n".join(_key(directory, store) for directory in layers.directories)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -64,7 +68,33 @@ def import_image(api: Any, image: Image) -> tuple[str, dict[str, str]]:
             import_archive(api, reference, lambda target: _pack(target, layers.view, image.workdir))
     finally:
         layers.release()
-    return reference, dict(layers.env)
+    return str(api.inspect_image(reference)["Id"]), dict(layers.env)
+
+
+def import_from_daemon(api: Any, source: str, image: Image) -> str:
+    """The same for a reference that the daemon has: read from there, whatever its registry says today.
+
+    Args:
+        api: the SDK's `APIClient`.
+        source: id of the image that `image.base` refers to.
+        image: of the task.
+
+    Returns:
+        The id of what was made of it.
+    """
+    key = key_of("daemon-1", source, dataclasses.asdict(dataclasses.replace(image, base="", files={})), store_owner())
+    with exclusive(key):
+        with contextlib.suppress(ImageNotFound):
+            return str(api.inspect_image(f"swe-plugin-base:{key}")["Id"])
+        with ImageStore().scratch() as archive:
+            with archive.open("wb") as file:
+                file.writelines(api.get_image(source))
+            try:
+                made, _ = import_image(api, dataclasses.replace(image, base=f"oci:{archive}"))
+            except EnvironmentStartError as error:
+                raise EnvironmentStartError(str(error).replace(f"oci:{archive}", image.base)) from error
+        api.tag(made, "swe-plugin-base", key)
+    return made
 
 
 def store_owner() -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from swe_plugin.environments.images.registry import LOOK, Reference
 from swe_plugin.environments.images.sources import Source, Step, open_source
@@ -41,6 +41,11 @@ class Estimate:
     read_bytes: int
     n_unknown: int
     failed: dict[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """Of both; they should have no layer in common."""
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Estimate(*(mine | theirs if isinstance(mine, dict) else mine + theirs for mine, theirs in pairs))
 
 
 def estimate(bases: Iterable[str], store: ImageStore, *, squash: bool) -> Estimate:

@@ -166,7 +166,7 @@ class ImageStore:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Name of a directory, not made yet, that does not outlive the block, nor this process by much."""
+        """Name of a directory or a file, not made yet, that does not outlive the block, nor this process by much."""
         self._make_folders()
         lease = ResourceLease("image", directories=[self.root / "tmp"])
         directory = lease.directories[0]

@@ -18,10 +18,12 @@ def there():
         yield there
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def victim(dockerd):
-    """One container; where the storage driver cannot bound the disk, its start says so."""
-    async with DockerEnvironment(EnvironmentSpec(Image(files={"a": "1"}), LIMITS, AGENT_ENV, label="attack")) as made:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["1000:1000", "0:0"])
+async def victim(request, dockerd):
+    """One container per user; where the storage driver cannot bound the disk, its start says so."""
+    options = {"user": request.param}
+    spec = EnvironmentSpec(Image(files={"a": "1"}), LIMITS, AGENT_ENV, label="attack", options=options)
+    async with DockerEnvironment(spec) as made:
         yield made
 
 

@@ -71,6 +71,13 @@ async def test_one_whose_work_directory_the_agent_may_not_write(tagged):
     assert found.startswith("/etc is read-only for the agent (uid 1000): give it to that user")
 
 
+async def test_one_whose_work_directory_is_not_its_roots(tagged):
+    """Root has no capabilities: it may not write what is another user's."""
+    found = await start(Image(tagged, workdir="/home/agent"))
+    assert found.startswith("/home/agent is read-only for the agent (uid 0): ")
+    assert found.endswith(" or set swe.environment.options.user=1000:1000, whose it is")
+
+
 async def test_a_directory_is_an_image_whatever_it_holds(dockerd, tmp_path):
     (tmp_path / "root/testbed").mkdir(parents=True)
     assert (await start(Image(f"rootfs:{tmp_path}/root"))).startswith("the image has no bash in /")

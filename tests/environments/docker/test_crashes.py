@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import random
 import signal
@@ -11,19 +12,20 @@ import time
 
 import pytest
 
-from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
+from swe_plugin.environments import AGENT_ENV, EnvironmentPool, EnvironmentSpec, Slots
 from swe_plugin.environments.docker import DockerEnvironment, close_daemons
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import Image
 
-from .conftest import eventually
+from ..kills import DockerPlace, play
+from .dockerd import eventually
 
 pytestmark = pytest.mark.docker
 
 OWNER = """
 import asyncio
-from swe_plugin.environments import AGENT_ENV, EnvironmentSpec
+from swe_plugin.environments import AGENT_ENV, EnvironmentPool, EnvironmentSpec, Slots
 from swe_plugin.environments.docker import DockerEnvironment
 from swe_plugin.types import Image
 
@@ -46,15 +48,12 @@ def spec(**options):
     return EnvironmentSpec(Image(workdir="/tmp"), env=AGENT_ENV, label="crash", options=options)
 
 
-def test_a_killed_owner_leaves_nothing_past_the_next_reap(dockerd):
-    for _ in range(4):
-        owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
-        assert owner.stdout.readline() == b"ready\n"
-        time.sleep(random.uniform(0, 4))
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
-        owner.stdout.close()
-        assert eventually(lambda: not reap().problems and not dockerd.containers())
+def test_kill_9_of_the_owner_at_random_instants_leaves_nothing(dockerd, own_home, tmp_path_factory):
+    outcome = play(
+        DockerPlace("docker", tmp_path_factory.mktemp("scratch"), dockerd), 8, seed=random.randrange(1 << 32)
+    )
+    assert outcome.held, "no owner had anything"
+    assert outcome.left == []
 
 
 def test_a_container_ends_with_its_owner_even_if_nobody_reaps(dockerd):
@@ -90,6 +89,40 @@ async def test_a_daemon_that_dies_in_mid_command_makes_the_environment_unavailab
         await asyncio.to_thread(dockerd.start)
     async with DockerEnvironment(spec()) as following:
         assert (await following.shell("echo back")).stdout == "back\n"
+    assert await asyncio.to_thread(eventually, lambda: not dockerd.containers())
+
+
+async def test_the_pool_outlives_its_daemon(dockerd):
+    """What was running and what was parked is lost, no slot is, and the next lease starts as soon as it can."""
+    pool = EnvironmentPool(DockerEnvironment, Slots(start=2, running=3))
+    parked = [dataclasses.replace(spec(), label=f"parked-{number}") for number in range(2)]
+    ready = asyncio.Semaphore(0)
+
+    async def note(environment):
+        ready.release()
+
+    pool.prewarm((one, note) for one in parked)
+    for _ in parked:
+        await ready.acquire()
+    async with pool.lease(spec()) as lease:
+        command = asyncio.ensure_future(lease.environment.shell("sleep 60"))
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(dockerd.crash)
+        with pytest.raises(EnvironmentUnavailable):
+            await asyncio.wait_for(command, 20)
+    try:
+        with pytest.raises(EnvironmentStartError, match="does not answer"):
+            async with pool.lease(parked[0]):
+                pass
+    finally:
+        await asyncio.to_thread(dockerd.start)
+    async with contextlib.AsyncExitStack() as stack:
+        for wanted in (parked[1], spec(), spec()):
+            lease = await stack.enter_async_context(pool.lease(wanted))
+            assert (await lease.environment.shell("echo back")).stdout == "back\n"
+        assert (pool.in_use, pool.parked) == (3, 0)
+    await pool.close()
+    assert pool.in_use == 0
     assert await asyncio.to_thread(eventually, lambda: not dockerd.containers())
 
 

@@ -9,6 +9,9 @@ from swe_plugin.environments.docker.daemon import local_sizes
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.types import Image
 
+from ..image_archives import directory_layer
+from ..image_repositories import leaky_repository
+
 pytestmark = pytest.mark.docker
 
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n"}
@@ -63,3 +66,25 @@ async def test_sizes_of_what_the_daemon_has_are_known_by_reference(client, tagge
     assert local_sizes(dockerd.host)["localhost:9/here:latest"] > 1_000_000
     found = image_sizes(["docker:localhost:9/here", "docker:localhost:9/gone"])
     assert (found["on_daemon"], found["on_daemon_bytes"] > 1_000_000, [*found["unknown"].values()]) == (1, True, [1])
+
+
+async def test_a_base_commit_is_cut_in_the_daemons_own_image(client, tagged, tmp_path):
+    """A reference that no registry has: made of what the daemon has, once, and the fix is nowhere in it."""
+    (tmp_path / "image").mkdir()
+    base, later = leaky_repository(tmp_path / "image/testbed", tmp_path / "image/opt/objects")
+    made = client.api.create_container(tagged.removeprefix("docker:"), ["none"])["Id"]
+    client.api.put_archive(made, "/", directory_layer(tmp_path / "image"))
+    client.api.commit(made, "published", "1")
+    client.api.remove_container(made)
+    script = "id -u; echo $TOOL; git rev-parse HEAD; cat calc.py"
+    images = set()
+    for _ in range(2):
+        async with DockerEnvironment(spec(Image("docker:published:1", commit=base))) as environment:
+            seen = (await environment.exec(["bash", "-c", script])).stdout.splitlines()
+            found = (
+                await environment.exec(["git", "cat-file", "--batch-check"], stdin="\n".join(later).encode())
+            ).stdout
+            images.add(client.api.inspect_container(environment._name)["Image"])
+    assert seen == ["1000", "yes", base, "# 2", "def add(a, b):", "    return a - b"]
+    assert found.count(" missing\n") == len(later)
+    assert len(images) == 1

@@ -32,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-gateway bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -79,6 +79,9 @@ test-templates: $(DEV) ## real chat templates (fetched once, 77 MB); UPDATE=1 re
 test-docker: $(DEV) ## the docker backend on a daemon of their own; needs dockerd (Debian: docker.io) and root
 	@mkdir -p $(RESULTS)
 	$(BIN)/python -m pytest -m "docker and not verl" --junitxml=$(RESULTS)/docker.xml
+
+test-podman: $(DEV) ## the conformance suite on podman's API instead; needs podman, runc and root
+	SWE_TEST_ENGINE=podman $(BIN)/python -m pytest -m docker tests/environments/docker/test_conformance.py
 
 test-slow: $(DEV) ## command lines, mistakes, doctor, shell blocks of the docs
 	@mkdir -p $(RESULTS)

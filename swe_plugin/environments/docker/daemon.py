@@ -66,7 +66,8 @@ class Daemon:
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self.api, self.machine, _ = _connect(host)
+        self.api, self.machine, version = _connect(host)
+        self.is_podman = version.startswith("Podman")
         self.lease = ResourceLease("docker", daemons=[host])
         self.limits_disk = True
         """Whether the storage driver bounds a container's disk; found out by the first container."""
@@ -120,6 +121,9 @@ class Daemon:
             except APIError as error:
                 if error.status_code != _CONFLICT:  # another machine was faster
                     raise
+            if self.is_podman:  # which fills a volume when its container starts; there is nothing to run in this one
+                with contextlib.suppress(APIError):
+                    self.api.start(name)
         return name
 
     def _raise_if_there(self, name: str) -> None:
@@ -142,7 +146,7 @@ def _started(name: str, size: int) -> ThreadPoolExecutor:
 
 
 def _connect(host: str) -> tuple[Any, str, str]:
-    """A client, and the daemon's architecture and version.
+    """A client, the daemon's architecture, and its name and version.
 
     Raises:
         EnvironmentStartError: it does not answer, or runs on another kind of machine.
@@ -158,7 +162,8 @@ def _connect(host: str) -> tuple[Any, str, str]:
             f"docker: the daemon at {host} runs on {theirs}, this process on {platform.system()} {ours}: "
             "containers get their supervisor from here, so both must be Linux of one architecture"
         )
-    return api, theirs, found["Version"]
+    engine = next((item["Name"] for item in found.get("Components") or ()), "Engine")
+    return api, theirs, f"{engine.replace('Engine', '').strip() or 'Docker'} {found['Version']}"
 
 
 def look_at_daemon(host: str) -> str:
@@ -172,7 +177,7 @@ def look_at_daemon(host: str) -> str:
         driver = api.info()["Driver"]
     finally:
         api.close()
-    return f"Docker {version} at {host}, storage driver {driver}"
+    return f"{version} at {host}, storage driver {driver}"
 
 
 def local_sizes(host: str) -> dict[str, int]:

@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 _SUPERVISOR_PIDS = 1
+_PODMAN_PROCESSES = {"name": "nproc", "soft": 1 << 15, "hard": 1 << 15}
+"""Of all containers of a user together. Without one, podman asks for more than it may give."""
 
 
 class DockerEnvironment(SupervisedEnvironment):
@@ -161,6 +163,8 @@ class DockerEnvironment(SupervisedEnvironment):
             "healthcheck": {"test": ["NONE"]},
         }
         host = {**_limits(self.spec.limits, self._settings.open_files), **_HARDENED}
+        if daemon.is_podman:
+            host["ulimits"].append(_PODMAN_PROCESSES)
         host["network_mode"] = "none" if self.spec.network == "none" else "bridge"
         host["volumes_from"] = [f"{daemon.ensure_bundle()}:ro"]
         if daemon.limits_disk:

@@ -40,19 +40,20 @@ class Dockerd:
         self.process = None
 
     def start(self):
-        pidfile = self.root / "pid"
-        pidfile.unlink(missing_ok=True)
+        (self.root / "pid").unlink(missing_ok=True)
         # After a crash its containerd is dead too; where init is slow to reap, dockerd would take the zombie for alive.
         (self.root / "exec/containerd/containerd.pid").unlink(missing_ok=True)
-        places = [f"--data-root={self.root}/data", f"--exec-root={self.root}/exec", f"--pidfile={pidfile}"]
         with (self.root / "log").open("ab") as log:
-            command = ["dockerd", *places, f"--host={self.host}", *_OPTIONS]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + _UP_WITHIN_S
         while not self.answers():
             assert self.process.poll() is None, (self.root / "log").read_text()[-3000:]
             assert time.monotonic() < deadline, (self.root / "log").read_text()[-3000:]
             time.sleep(0.1)
+
+    def command(self):
+        places = [f"--data-root={self.root}/data", f"--exec-root={self.root}/exec", f"--pidfile={self.root}/pid"]
+        return ["dockerd", *places, f"--host={self.host}", *_OPTIONS]
 
     def answers(self):
         try:
@@ -80,6 +81,15 @@ class Dockerd:
             client.close()
 
 
+class Podman(Dockerd):
+    """Podman's service, which speaks the same API."""
+
+    def command(self):
+        places = ["--root", f"{self.root}/data", "--runroot", f"{self.root}/exec"]
+        settings = ["--runtime=runc", "--cgroup-manager=cgroupfs"]
+        return ["podman", *places, *settings, "system", "service", "--time=0", self.host]
+
+
 def _unmount(root):
     """What a crashed daemon had mounted stays mounted."""
     places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
@@ -92,7 +102,7 @@ def running_dockerd(root):
     """A daemon with its files in `root`, which is removed in the end."""
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("starting a Docker daemon needs root and dockerd (Debian: apt-get install docker.io)")
-    daemon = Dockerd(root)
+    daemon = (Podman if os.environ.get("SWE_TEST_ENGINE") == "podman" else Dockerd)(root)
     daemon.start()
     try:
         yield daemon

@@ -1,5 +1,7 @@
 """Every attack of the table in a container: nothing is got, and the environment lives on."""
 
+from pathlib import Path
+
 import pytest
 import pytest_asyncio
 
@@ -9,6 +11,8 @@ from swe_plugin.environments.docker import DockerEnvironment
 from swe_plugin.types import Image
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+DEVICES = "the host's device files"
+"""Root may change those of its container, which has a /dev of its own."""
 LIMITS = EnvironmentLimits(memory_mib=512, disk_mib=64, pids=128)
 
 
@@ -29,6 +33,9 @@ async def victim(request, dockerd):
 
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_an_attack_gets_nothing_and_ends_nothing(victim, there, name):
+    before = Path("/dev/null").stat().st_mode
     got = await breaches(victim, ATTACKS[name], there)
-    assert got == "" or "docker" in ATTACKS[name].warned
+    allowed = "docker" in ATTACKS[name].warned or (name == DEVICES and victim._settings.user == "0:0")
+    assert got == "" or allowed
+    assert Path("/dev/null").stat().st_mode == before
     assert (await victim.shell("echo well", timeout_s=20)).stdout.endswith("well\n")

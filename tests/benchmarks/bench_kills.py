@@ -22,7 +22,7 @@ from verl_run import Run, left_over
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from environments.docker.conftest import Dockerd, unmount
+from environments.docker.dockerd import running_dockerd
 
 from swe_plugin.verl_adapter.demo_model import default_cache
 
@@ -108,20 +108,15 @@ def play_dockerd(home: Path) -> Row:
     """The daemon of `swe.environment.backend=docker`, one of this run's own, started again before the run is."""
     root = home / "dockerd"
     root.mkdir()
-    daemon = Dockerd(root)
-    daemon.start()
-    words = ("swe.environment.backend=docker", f"+swe.environment.options.host={daemon.host}")
-    os.environ["DOCKER_HOST"] = daemon.host  # for `swe-plugin clean`
+    with running_dockerd(root) as daemon:
+        words = ("swe.environment.backend=docker", f"+swe.environment.options.host={daemon.host}")
+        os.environ["DOCKER_HOST"] = daemon.host  # for `swe-plugin clean`
 
-    def kill(_: Run) -> bool:
-        daemon.crash()
-        return True
+        def kill(_: Run) -> bool:
+            daemon.crash()
+            return True
 
-    try:
         return play(home, DOCKERD, kill, *words, repair=daemon.start)
-    finally:
-        daemon.end()
-        unmount(root)
 
 
 def main(chosen: list[str]) -> int:

@@ -92,7 +92,10 @@ def test_kill_9_of_owner_and_zygote_together_is_cleaned_by_the_reaper(own_home, 
             with contextlib.suppress(ProcessLookupError):  # it may have seen its owner's end first
                 os.kill(pid, signal.SIGKILL)
     assert zygotes
-    assert reap().problems == []
+    while (
+        identity in lease_ids() and time.monotonic() < deadline
+    ):  # a child between fork and exec holds it a moment longer
+        assert reap().problems == []
     assert host_processes(identity) == []
     assert cgroups(identity) == []
 

@@ -103,7 +103,7 @@ async def test_a_dead_environment_is_lost_and_not_the_agents_fault():
 
 
 async def test_the_clock_ends_the_agent_its_command_and_its_thread():
-    result = await rollout(roomy([tool("sleep 60")]), wall_clock_s=2.0, command_timeout_s=1.9)
+    result = await rollout(roomy([tool("sleep 60")] * 9), wall_clock_s=2.0, command_timeout_s=1.9)
     assert result.stop is StopReason.WALL_CLOCK
     async with asyncio.timeout(10):
         while any(thread.name == "swe-mini" for thread in threading.enumerate()):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from swe_plugin.environments.base import Capability, Environment
-from swe_plugin.environments.conformance.checks import Checks, bash, needs
+from swe_plugin.environments.conformance.checks import LOOP_HELD_S, Checks, bash, needs
+from swe_plugin.environments.conformance.loop_watch import LoopWatch
 
 __all__ = ["TreeChecks"]
 
@@ -83,6 +84,21 @@ class TreeChecks(Checks):
         await environment.download("/tmp/thousands", tmp_path / "out")
         assert _contents(tmp_path / "out") == files
         await bash(environment, "rm -r /tmp/thousands")
+
+    @needs(Capability.PROCESSES)
+    async def test_a_hundred_thousand_files(self, tmp_path: Path) -> None:
+        """As a checkout with its dependencies has them; no call sleeps on the event loop."""
+        for number in range(100):
+            (tmp_path / f"in/{number}").mkdir(parents=True)
+            for name in range(1000):
+                (tmp_path / f"in/{number}/{name}").touch()
+        async with self.make(disk_mib=2048, memory_mib=4096) as environment, LoopWatch() as watch:
+            await environment.upload(tmp_path / "in", "/tmp/crowd")
+            counted = await bash(environment, "find /tmp/crowd -type f | wc -l", timeout_s=120)
+            assert counted.stdout.strip() == "100000"
+            await environment.download("/tmp/crowd", tmp_path / "out")
+        assert sum(len(files) for _, _, files in os.walk(tmp_path / "out")) == 100_000
+        assert watch.worst_s < LOOP_HELD_S, watch.where
 
     async def test_a_big_file(self, environment: Environment, tmp_path: Path) -> None:
         """Larger than any buffer."""

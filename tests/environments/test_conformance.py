@@ -44,10 +44,12 @@ class TestSandboxRoot(Sandbox):
 
 class TestSandboxRootmap(Sandbox):
     options: ClassVar = {"mode": "rootmap"}
+    crowd = 10_000  # the hundred thousand take the same way in mode root
 
 
 class TestSandboxUser(Sandbox):
     options: ClassVar = {"mode": "user"}
+    crowd = 10_000  # the hundred thousand take the same way in mode root
 
 
 def test_every_mode_of_the_sandbox_is_checked():

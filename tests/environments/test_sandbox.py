@@ -42,7 +42,7 @@ async def test_what_its_processes_used_is_known_dead_ones_included():
         assert (await busy.shell(f"python3 -c '{code}'")).exit_code == 0
         after = await busy.usage()
     assert before.cpu_s < 0.5
-    assert 0.6 <= after.cpu_s - before.cpu_s < 2.0
+    assert 0.55 <= after.cpu_s - before.cpu_s < 2.0  # the kernel counts ticks of 10 ms
     assert 64 <= after.memory_mib < 512
 
 

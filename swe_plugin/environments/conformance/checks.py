@@ -92,6 +92,7 @@ class Checks:
         unusable_image: one whose start must fail.
         options: ``spec.options`` of every environment.
         limits: of every environment; some checks lower one of them.
+        crowd: files of the largest tree that is sent in and fetched; about a minute for as many as this.
     """
 
     pytestmark = pytest.mark.asyncio(loop_scope="class")
@@ -101,6 +102,7 @@ class Checks:
     unusable_image: ClassVar[Image] = Image("rootfs:/nonexistent/rootfs")
     options: ClassVar[Mapping[str, Any]] = {}
     limits: ClassVar[EnvironmentLimits] = EnvironmentLimits(memory_mib=256, pids=64, disk_mib=64)
+    crowd: ClassVar[int] = 100_000
 
     def lacks(self) -> Mapping[Capability, str]:
         """What is not checked, and why. Override it where that depends on the machine."""

@@ -85,8 +85,7 @@ class ResourceLease:
             "daemons": list(daemons),
         }
         draft = self.path.with_suffix(".draft")
-        self._fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._fd = _locked(draft)
         os.write(self._fd, json.dumps(record).encode())
         draft.rename(self.path)
         self._shared = False
@@ -138,6 +137,16 @@ class ResourceLease:
         os.close(self._fd)
         self._fd = -1
         _held.discard(self)
+
+
+def _locked(draft: Path) -> int:
+    """A new file, locked. A reaper that comes between the two takes it for one whose owner died: then another."""
+    while True:
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)
 
 
 def _drop_in_child() -> None:

@@ -27,6 +27,8 @@ AT_ONCE = 4
 _PATIENCE_S = 30.0
 _UP_WITHIN_S = 600.0
 _STOP = PHASES.index("stop")
+_EARLY = 0.1
+"""Share of rounds that kill what has not begun."""
 
 
 @dataclass
@@ -148,20 +150,23 @@ def play(place, kills, seed):
         seed: of the instants.
     """
     chance, outcome = random.Random(seed), Outcome()
-    begins_s, ends_s = 0.0, 0.0
+    begins_s, life_s = 0.0, 0.0
     asyncio.run(_next_start(place))  # what everybody shares is there
     place.forget()
     while outcome.kills < kills:
-        spawned = time.monotonic()
         owners = [Owner(place) for _ in range(AT_ONCE)]
         try:
-            if not ends_s:
-                begins_s, ends_s = _lives(owners)
+            if not life_s:
+                begins_s, life_s = _until(owners, any), _until(owners, _is_stopping)
+                instants = [0.0] * AT_ONCE
+            elif chance.random() < _EARLY:
+                instants = sorted(chance.uniform(0, begins_s) for _ in owners)
             else:
-                instants = sorted(chance.uniform(begins_s, 1.5 * ends_s) for _ in owners)
-            for number, owner in enumerate(owners):
-                if outcome.kills >= AT_ONCE:
-                    time.sleep(max(0.0, spawned + instants[number] - time.monotonic()))
+                _until(owners, any)
+                instants = sorted(chance.uniform(0, 1.5 * life_s) for _ in owners)
+            began = time.monotonic()
+            for instant, owner in zip(instants, owners, strict=True):
+                time.sleep(max(0.0, began + instant - time.monotonic()))
                 outcome.held += place.remember()
                 outcome.phases.update(owner.kill())
         finally:
@@ -174,15 +179,17 @@ def play(place, kills, seed):
     return outcome
 
 
-def _lives(owners):
-    """Seconds until an owner has begun, and until one is at the end of an environment."""
-    began, times = time.monotonic(), []
-    for condition in (any, lambda board: _STOP in board[: LANES - 1]):
-        while not any(condition(owner.board.read_bytes()) for owner in owners):
-            assert time.monotonic() < began + _UP_WITHIN_S, owners[0].log.read_text()[-2000:]
-            time.sleep(0.001)
-        times.append(time.monotonic() - began)
-    return times
+def _is_stopping(board):
+    return _STOP in board[: LANES - 1]
+
+
+def _until(owners, condition):
+    """Seconds until the board of one fulfils a condition."""
+    began = time.monotonic()
+    while not any(condition(owner.board.read_bytes()) for owner in owners):
+        assert time.monotonic() < began + _UP_WITHIN_S, owners[0].log.read_text()[-2000:]
+        time.sleep(0.001)
+    return time.monotonic() - began
 
 
 async def _next_start(place):

@@ -1,6 +1,7 @@
 """Nothing outlives its owner: leases, the reaper, and kill -9 at random instants."""
 
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -171,6 +172,23 @@ def test_a_lease_file_that_was_never_written_is_removed(own_home):
     (lease_directory() / "c.json").write_text(json.dumps(["not a record"]))
     assert sorted(reap().leases) == ["a", "b", "c"]
     assert list(lease_directory().iterdir()) == []
+
+
+def test_a_reaper_that_comes_before_a_new_lease_is_locked_costs_nothing(own_home, monkeypatch):
+    lock, early = fcntl.flock, []
+
+    def lock_late(fd, how):
+        if how == fcntl.LOCK_EX and not early:
+            monkeypatch.setattr(fcntl, "flock", lock)
+            early.extend(reap().leases)
+        lock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    lease = ResourceLease("test")
+    assert early == [lease.id]
+    assert reap().leases == []
+    assert lease_ids() == [lease.id]
+    lease.release()
 
 
 def test_what_cannot_be_removed_is_reported_and_kept(own_home, monkeypatch):

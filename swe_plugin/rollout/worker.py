@@ -191,7 +191,7 @@ class RolloutWorker:
             self._showing.cancel()
             await asyncio.wait([self._showing])
             if self.board is not None:
-                self.board.write([])
+                self.board.take_down()
         await self.pool.close()
 
     async def _run(

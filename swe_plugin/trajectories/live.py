@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -47,6 +48,13 @@ class LiveBoard:
         partial = self._file.with_suffix(".partial")
         partial.write_text(json.dumps({"worker": self.worker, "t": time.time(), "rollouts": rollouts}))
         os.replace(partial, self._file)  # noqa: PTH105
+
+    def take_down(self) -> None:
+        """Remove the file, and the directories that it alone had made."""
+        with contextlib.suppress(OSError):  # others are shown there, or the run has records
+            self._file.unlink(missing_ok=True)
+            self._file.parent.rmdir()
+            self.run_dir.rmdir()
 
 
 def read_live(run_dir: Path) -> list[dict[str, Any]]:

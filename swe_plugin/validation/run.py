@@ -108,6 +108,8 @@ async def validate(
                 group.create_task(check(number, task))
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
+    finally:
+        await worker.close()
     return [findings[number] for number in sorted(findings)]
 
 

@@ -55,5 +55,8 @@ async def run_episode(
     store = RememberingStore(run_dir)
     if worker.store is not None:
         worker.store = store
-    result = await worker.run(task, 0, make_policy, step=0, phase="val")
+    try:
+        result = await worker.run(task, 0, make_policy, step=0, phase="val")
+    finally:
+        await worker.close()
     return Tried(result, store.saved.get((task.instance_id, 0)))

@@ -110,6 +110,7 @@ class Job:
                     raise
             finally:
                 summary = self._written(results)
+                await worker.close()
             return Done(summary, evaluation.ended, stopping.signal if evaluation.ended < len(missing) else None)
 
     def _policy(self, sample: Sample) -> PolicyFactory:

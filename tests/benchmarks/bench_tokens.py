@@ -27,7 +27,7 @@ from swe_plugin.types import Message
 
 FILES = Path(__file__).parents[2] / ".cache" / "chat_templates"
 TURNS = (25, 50, 100, 200)
-ANSWER_CHARS, OBSERVATION_CHARS = 500, 1900
+ANSWER_CHARS, OBSERVATION_CHARS = 500, 2600
 ROLLOUTS, CROWD_TURNS = 512, 12
 ROUNDS = 3
 

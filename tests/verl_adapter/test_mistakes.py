@@ -238,7 +238,7 @@ MISTAKES = {
         "turn by turn",
     ),
     "renderer": (["swe.policy.renderer=chat_templat"], "swe.policy.renderer='chat_templat': ", "mean 'chat_template'"),
-    "template without tools": (["swe.scaffold.action=tools"], "swe.scaffold.action='tools': ", "action=fenced works"),
+    "template without tools": (["swe.scaffold.action=tools"], "swe.scaffold.action='tools': ", "action=fenced"),
 }
 
 

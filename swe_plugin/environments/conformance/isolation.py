@@ -27,10 +27,11 @@ class IsolationChecks(Checks):
 
     @needs(Capability.PROCESSES)
     @pytest.mark.parametrize("way", ["exec", "shell"])
-    async def test_variables_are_those_of_the_spec_and_no_others(self, environment: Environment, way: str) -> None:
-        """Neither the caller's nor any daemon's."""
+    async def test_variables_are_those_of_the_spec_and_no_others(self, way: str) -> None:
+        """Neither the caller's nor any daemon's; in an environment where nobody has exported anything yet."""
         script = "env -0 | tr '\\n\\0' ' \\n'"
-        result = await (bash(environment, script) if way == "exec" else environment.shell(script))
+        async with self.make() as environment:
+            result = await (bash(environment, script) if way == "exec" else environment.shell(script))
         seen = dict(line.split("=", 1) for line in result.stdout.splitlines())
         assert {name: seen.get(name) for name in environment.spec.env} == environment.spec.env
         assert seen.keys() - environment.spec.env.keys() <= _OWN

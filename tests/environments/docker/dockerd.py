@@ -44,7 +44,9 @@ class Dockerd:
         # After a crash its containerd is dead too; where init is slow to reap, dockerd would take the zombie for alive.
         (self.root / "exec/containerd/containerd.pid").unlink(missing_ok=True)
         with (self.root / "log").open("ab") as log:
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True, cwd=self.root)
+            self.process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, start_new_session=True, cwd=self.root
+            )
         deadline = time.monotonic() + _UP_WITHIN_S
         while not self.answers():
             assert self.process.poll() is None, (self.root / "log").read_text()[-3000:]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
-from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -39,12 +39,13 @@ def swebench_parser(name: str, task: Task) -> Callable[[str, str], dict[str, Tes
     spec = SimpleNamespace(log_parser=name, instance_id=task.instance_id, version=version)
 
     def parse(log: str, nonce: str) -> dict[str, TestStatus]:
-        with NamedTemporaryFile("w", suffix=".log", encoding="utf-8", errors="replace") as file:
+        fd = os.memfd_create("log")  # read_log wants a path; this one outlives nobody
+        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
             file.write(log)
             file.flush()
             try:
                 with redirect_stdout(sys.stderr):  # some parsers print
-                    statuses, _ = swebench.read_log(spec, file.name)
+                    statuses, _ = swebench.read_log(spec, f"/proc/self/fd/{fd}")
             except Exception as error:  # half a JSON document, say: the patch's doing or not, a control run tells
                 reason = f"{type(error).__name__}: {error}"
                 raise GradingAborted(f"{name} of swebench cannot read the log: {reason}") from error

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
+import glob
 import itertools
 import json
 import os
@@ -106,7 +107,8 @@ def remove_partial(parent: Path) -> None:
     Args:
         parent: directory of all runs.
     """
-    for partial in parent.glob(f"*/step_*/*/{_PARTIAL}*"):
+    # not Path.glob, which raises if a directory goes away meanwhile
+    for partial in map(Path, glob.iglob(f"{glob.escape(str(parent))}/*/step_*/*/{_PARTIAL}*")):  # noqa: PTH207
         with contextlib.suppress(OSError):  # published or removed meanwhile, or its writer lives
             lock = os.open(partial, os.O_RDONLY)
             try:

@@ -15,13 +15,14 @@ from swe_plugin.environments.sandbox.zygote.files import TRUSTED
 __all__ = ["receive_tree", "send_tree", "unpack_tree"]
 
 _TOP = "item"
+_BUFFER = 1 << 18
 
 
 def send_tree(source: Path, target: str, end: socket.socket) -> None:
     """Write a local file or tree as a tar stream whose entries are named after `target`."""
     try:
-        with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
-            archive.add(source, PurePosixPath(target).name or ".")
+        with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|", bufsize=_BUFFER) as archive:
+            archive.add(source, PurePosixPath(target).name or ".", filter=lambda member: _forget(archive, member))
     finally:
         _shutdown(end, socket.SHUT_WR)
 
@@ -47,13 +48,19 @@ def unpack_tree(stream: IO[bytes], target: Path, top: str) -> None:
         PermissionError: an entry or a link would lead out of `target`.
     """
     links: list[Path] = []
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER) as archive:
         for member in archive:
-            _unpack(archive, member, target, top)
+            _unpack(archive, _forget(archive, member), target, top)
             links += [target / member.name] if member.issym() else []
     while stream.read(1 << 16):  # the padding after the last entry; the sender must not meet a closed pipe
         pass
     _refuse_links(links, target.resolve())
+
+
+def _forget(archive: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Keep no list of all entries: collecting the garbage among 100,000 of them stops every thread for long."""
+    archive.members = []  # type: ignore[attr-defined]
+    return member
 
 
 def _shutdown(end: socket.socket, how: int) -> None:

@@ -44,6 +44,7 @@ class RunningGroup:
         outputs: session -> rows and the arguments they came with.
         members: session -> record, in the order of their ends.
         telling: held while the members are written to the group's tag.
+        told: how many of them are on it.
     """
 
     uid: str
@@ -52,6 +53,7 @@ class RunningGroup:
     outputs: dict[int, tuple[Sequence[AgentLoopOutput], Mapping[str, Any]]] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
     telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    told: int = 0
 
     @property
     def validate(self) -> bool:

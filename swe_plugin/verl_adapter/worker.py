@@ -11,8 +11,9 @@ from typing import Any
 import ray
 import transfer_queue as tq
 from tensordict import NonTensorData, NonTensorStack, TensorDict
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ, apply_greedy_sampling_params
+from verl.utils.rollout_trace import rollout_trace_attr
 
 from swe_plugin.config import load_config
 from swe_plugin.tokens.renderers.build import stop_ids_of
@@ -144,6 +145,18 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
             member = crashed_member(session, f"{type(error).__name__}: {error}", stop=stop)
             await self._add_failed(group, member, arguments)
 
+    async def _run_agent_loop(
+        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], *, agent_name: str, trace: bool, **row: Any
+    ) -> None:
+        """Our own agent loop is made without Hydra, whose merge of the whole configuration costs more than a turn."""
+        if agent_name != agent_loop.NAME:
+            await super()._run_agent_loop(sampling_params, trajectory, agent_name=agent_name, trace=trace, **row)
+            return
+        with rollout_trace_attr(**trajectory, name="agent_loop", trace=trace):
+            loop = agent_loop.SweAgentLoop(DictConfigWrap(self.config), self.llm_client)
+            output = await loop.run(sampling_params, **row)
+            await self._agent_loop_postprocess(output, trajectory["validate"], **row)
+
     async def _agent_loop_postprocess(
         self, output: AgentLoopOutput | list[AgentLoopOutput], validate: bool, **kwargs: Any
     ) -> None:
@@ -170,8 +183,10 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         group.outputs[member.session] = (rows, stored)
         group.members[member.session] = member
         async with group.telling:  # one at a time, so that the list on the tag only grows
-            tag = {"members": group.member_tags()}
-            await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag=tag)
+            tags = group.member_tags()
+            if group.told < len(tags) < group.size:  # else the one before said it, or the end of the group will
+                group.told = len(tags)
+                await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag={"members": tags})
 
     async def _close(self, group: RunningGroup) -> None:
         """Publish the rows that the rule leaves, then the status that makes verl look at them."""

@@ -96,6 +96,11 @@ def _key(result: RolloutResult) -> Key | None:
     return request_of(result.request_id).rpartition("_")[0], result.session
 
 
+def _has_row(result: RolloutResult) -> bool:
+    """Neither the matrix nor the honesty policy took it away."""
+    return _survived(result) and outcome(result.stop).row is not Row.NONE
+
+
 def _survived(result: RolloutResult) -> bool:
     """It has a reward and something to train on; one whose context was full at once has no token."""
     return result.reward is not None and any(1 in segment.mask for segment in result.segments)
@@ -182,7 +187,7 @@ def counted(e: Evidence) -> Iterator[str]:
         if not math.isclose(whole, 1.0, abs_tol=1e-6):
             yield f"step {step}: stop reasons add up to {whole}"
     failed = sum(values.get("swe/failed_total", 0.0) for values in e.metrics.values())
-    recorded = sum(result.reward is None for result in e.results())
+    recorded = sum(not _has_row(result) for result in e.results())
     if failed > recorded:
         yield f"{failed:.0f} failed by the metrics, {recorded} by the records"
 
@@ -261,7 +266,7 @@ def column(evidence: Evidence, code: int) -> dict[str, str]:
         "of them in a batch": str(sum(len(set(keys)) for keys in evidence.batches.values())),
         "failed attempts": str(sum(len(result.failures) for result in results)),
         "rollouts cured by another attempt": str(cured),
-        "without a row": str(sum(result.reward is None for result in results)),
+        "without a row": str(sum(not _has_row(result) for result in results)),
         "ends": ", ".join(f"{count} {stop}" for stop, count in stops.most_common()),
     }
     for name, check in CHECKS.items():

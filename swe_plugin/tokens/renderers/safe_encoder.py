@@ -15,6 +15,7 @@ from swe_plugin.errors import ConfigError
 __all__ = ["Encoded", "SafeEncoder"]
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONG_TEXT_CHARS = 4_096
 
 
 class Encoded:
@@ -91,8 +92,10 @@ class SafeEncoder:
     def encode(self, text: str) -> Encoded:
         """Encode a rendered text with hidden contents."""
         named = self.name(text)
-        # `encode` would hold the interpreter while it works; `encode_batch` lets other threads run.
-        (encoding,) = self._copy.encode_batch([named], add_special_tokens=False)
+        if len(named) > _LONG_TEXT_CHARS:  # `encode` holds the interpreter while it works; `encode_batch` does not
+            (encoding,) = self._copy.encode_batch([named], add_special_tokens=False)
+        else:
+            encoding = self._copy.encode(named, add_special_tokens=False)
         return Encoded(named, self._original(encoding.ids), encoding)
 
     def _build(self, spec: dict[str, Any], control: list[dict[str, Any]]) -> None:

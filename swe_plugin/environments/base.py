@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from swe_plugin.environments.connection import Connection, connected_by_exec
 from swe_plugin.types import ExecResult, Image, Usage
 
 if TYPE_CHECKING:
@@ -206,6 +208,16 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     async def is_alive(self) -> bool:
         """Whether commands can run now. Never raises."""
+
+    def connect(self, argv: Sequence[str], *, timeout_s: float) -> AbstractAsyncContextManager[Connection]:
+        """Run one command and talk to it until the block ends, or it does; then what it started is dead as well.
+
+        Optional: by default each message is an `exec`. What a command wrote just before its end may be lost.
+
+        Raises:
+            EnvironmentUnavailable: the environment is dead; from `Connection.read`, `write` and ``ended`` too.
+        """
+        return connected_by_exec(self, argv, timeout_s=timeout_s)
 
     async def usage(self) -> Usage | None:
         """What its processes used so far; optional, None if that is not known.

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from swe_plugin.environments.base import Environment, EnvironmentSpec
 from swe_plugin.errors import EnvironmentStartError, SwePluginError
 
-__all__ = ["STOP_TIMEOUT_S", "make", "prepare_in_time", "settled", "start_in_time", "to_the_end"]
+if TYPE_CHECKING:
+    from swe_plugin.environments.base import Environment, EnvironmentSpec
+
+__all__ = ["STOP_TIMEOUT_S", "dropped", "make", "prepare_in_time", "settled", "start_in_time", "to_the_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,3 +96,11 @@ async def settled(task: asyncio.Future[Any]) -> None:
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([task])
+
+
+async def dropped(task: asyncio.Future[Any]) -> None:
+    """Cancel `task` and wait until it has ended; how, nobody asks any more."""
+    task.cancel()
+    await settled(task)
+    if not task.cancelled():
+        task.exception()

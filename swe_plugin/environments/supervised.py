@@ -11,18 +11,21 @@ import errno
 import json
 import socket
 import tarfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 from swe_plugin.environments.base import EnvironmentSpec
+from swe_plugin.environments.connection import Connection
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.transfer import receive_tree, send_tree
 from swe_plugin.environments.sandbox.zygote.files import FAILED
 from swe_plugin.environments.sandbox.zygote.frames import Frame
 from swe_plugin.environments.single_use import SingleUse
-from swe_plugin.environments.start import settled
+from swe_plugin.environments.start import dropped, settled
 from swe_plugin.errors import EnvironmentUnavailable
 from swe_plugin.types import ExecResult, Usage
 
@@ -35,6 +38,16 @@ _USAGE_TIMEOUT_S = 5.0
 _TREE_TIMEOUT_S = 600.0
 _CHUNK = 1 << 18
 _MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    read: Callable[[], Awaitable[bytes]]
+    write: Callable[[bytes], Awaitable[None]]
+    answer: asyncio.Future[Frame]
+
+
+Pump = Callable[[_Stream, socket.socket], Coroutine[Any, Any, None]]
 
 
 class SupervisedEnvironment(SingleUse):
@@ -63,6 +76,18 @@ class SupervisedEnvironment(SingleUse):
         request = {"op": "exec", "argv": list(argv), "cwd": cwd, "env": dict(env or {}), "timeout_s": timeout_s}
         return _result(await self._request(request, timeout_s, stdin))
 
+    @asynccontextmanager
+    async def connect(self, argv: Sequence[str], *, timeout_s: float) -> AsyncIterator[Connection]:
+        """A command whose stdin and stdout are a stream of the supervisor's; a read or write is one round trip."""
+        self._check_argv(argv)
+        request = {"op": "exec", "argv": list(argv), "cwd": "/", "env": {}, "timeout_s": timeout_s}
+        async with self._streamed(request, timeout_s) as stream:
+            ended = asyncio.ensure_future(_result_of(stream.answer))
+            try:
+                yield Connection(stream.read, stream.write, ended)
+            finally:
+                await dropped(ended)
+
     async def shell(self, script: str, *, timeout_s: float = 60.0) -> ExecResult:
         """Run a script in the session. A bash that was ended is replaced, in the last working directory."""
         async with self._shell:
@@ -79,7 +104,7 @@ class SupervisedEnvironment(SingleUse):
 
     async def upload(self, source: Path, target: str) -> None:
         """Copy a local file or tree in. Owners become the agent."""
-        await self._transfer("unpack", target, self._push, lambda end: send_tree(source, target, end))
+        await self._transfer("unpack", target, _push, lambda end: send_tree(source, target, end))
 
     async def download(self, source: str, target: Path) -> None:
         """Copy a file or tree out.
@@ -87,7 +112,7 @@ class SupervisedEnvironment(SingleUse):
         Raises:
             PermissionError: an entry would escape `target`.
         """
-        await self._transfer("pack", source, self._pull, lambda end: receive_tree(end, target))
+        await self._transfer("pack", source, _pull, lambda end: receive_tree(end, target))
 
     async def is_alive(self) -> bool:
         """Whether the supervisor answers within five seconds."""
@@ -114,13 +139,7 @@ class SupervisedEnvironment(SingleUse):
         request = _file_request(kind, path, mode, _FILE_TIMEOUT_S)
         return _checked(await self._request(request, _FILE_TIMEOUT_S, content), path)
 
-    async def _transfer(
-        self,
-        kind: str,
-        path: str,
-        pump: Callable[[int, socket.socket], Coroutine[Any, Any, None]],
-        local: Callable[[socket.socket], None],
-    ) -> None:
+    async def _transfer(self, kind: str, path: str, pump: Pump, local: Callable[[socket.socket], None]) -> None:
         """Connect a file operation inside with a thread here; ends both, whichever fails."""
         self._open_channel()
         ours, theirs = socket.socketpair()
@@ -143,40 +162,29 @@ class SupervisedEnvironment(SingleUse):
         if here:
             raise here
 
-    async def _operate(
-        self,
-        kind: str,
-        path: str,
-        pump: Callable[[int, socket.socket], Coroutine[Any, Any, None]],
-        end: socket.socket,
-    ) -> None:
+    async def _operate(self, kind: str, path: str, pump: Pump, end: socket.socket) -> None:
         """One tree operation inside, its bytes pumped between it and `end`."""
+        async with self._streamed(_file_request(kind, path, 0, _TREE_TIMEOUT_S), _TREE_TIMEOUT_S) as stream:
+            await pump(stream, end)
+            _checked(await stream.answer, path)
+
+    @asynccontextmanager
+    async def _streamed(self, request: dict[str, Any], timeout_s: float) -> AsyncIterator[_Stream]:
+        """A request to which bytes are pushed and from which they are pulled while it is not answered."""
         number = self._open_channel().next_id()
-        request = {**_file_request(kind, path, 0, _TREE_TIMEOUT_S), "stream": True}
-        operation = asyncio.ensure_future(self._request(request, _TREE_TIMEOUT_S, number=number))
+        answer = asyncio.ensure_future(self._request({**request, "stream": True}, timeout_s, number=number))
+
+        async def read() -> bytes:
+            return (await self._open_channel().request({"op": "pull", "target": number}))[1]
+
+        async def write(chunk: bytes) -> None:
+            await self._open_channel().request({"op": "push", "target": number}, chunk)
+
         try:
             await asyncio.sleep(0)  # lets its frame go first: a pull of what does not exist yet is the end
-            await pump(number, end)
-            _checked(await operation, path)
+            yield _Stream(read, write, answer)
         finally:
-            operation.cancel()
-            await settled(operation)
-            if not operation.cancelled():
-                operation.exception()  # seen: the pump's own failure, if any, is what is raised
-
-    async def _push(self, operation: int, end: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            chunk = await loop.sock_recv(end, _CHUNK)
-            await self._open_channel().request({"op": "push", "target": operation}, chunk)
-            if not chunk:
-                return
-
-    async def _pull(self, operation: int, end: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while chunk := (await self._open_channel().request({"op": "pull", "target": operation}))[1]:
-            await loop.sock_sendall(end, chunk)
-        end.shutdown(socket.SHUT_WR)
+            await dropped(answer)
 
     async def _request(
         self, header: dict[str, Any], timeout_s: float, payload: bytes = b"", number: int | None = None
@@ -196,7 +204,27 @@ class SupervisedEnvironment(SingleUse):
 
 
 def _file_request(kind: str, path: str, mode: int, timeout_s: float) -> dict[str, Any]:
-    return {"op": "file", "kind": kind, "path": path, "mode": mode, "stream": False, "timeout_s": timeout_s}
+    return {"op": "file", "kind": kind, "path": path, "mode": mode, "timeout_s": timeout_s}
+
+
+async def _push(stream: _Stream, end: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        chunk = await loop.sock_recv(end, _CHUNK)
+        await stream.write(chunk)
+        if not chunk:
+            return
+
+
+async def _pull(stream: _Stream, end: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    while chunk := await stream.read():
+        await loop.sock_sendall(end, chunk)
+    end.shutdown(socket.SHUT_WR)
+
+
+async def _result_of(answer: asyncio.Future[Frame]) -> ExecResult:
+    return _result(await answer)
 
 
 def _result(frame: Frame) -> ExecResult:

@@ -1,4 +1,4 @@
-"""`forwarded`: a way from an environment's own loopback to the gateway, made of nothing but `exec`.
+"""`forwarded`: a way from an environment's own loopback to the gateway, made of one command that stays connected.
 
 So it works for every backend, opens no hole in any isolation, and ends with the environment. `inside` runs there.
 """
@@ -6,29 +6,26 @@ So it works for every backend, opens no hole in any isolation, and ends with the
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swe_plugin.errors import ScaffoldError
-from swe_plugin.gateway.inside import CHUNK, CLOSE, CONNECTIONS, FRAME, MESSAGE, OPEN
+from swe_plugin.gateway.inside import CHUNK, CLOSE, CONNECTIONS, FRAME, OPEN
 
 if TYPE_CHECKING:
     from swe_plugin.environments.base import Environment
-    from swe_plugin.types import ExecResult
+    from swe_plugin.environments.connection import Connection
 
 __all__ = ["Connect", "forwarded"]
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 """Makes a connection to the gateway."""
 
+_MESSAGE = 3 * CHUNK
 _SOURCE = (Path(__file__).parent / "inside.py").read_text(encoding="utf-8")
-_FIRST = 'until [ -p "$1" ]; do sleep 0.01; done; exec cat "$1"'
-_PUSH = 'exec cat > "$1"'
 _REACH = 'exec 3<> "/dev/tcp/127.0.0.1/$1"'
 
 
@@ -48,27 +45,36 @@ async def forwarded(
         ScaffoldError: the forwarder does not start there, or the environment's commands have a loopback each.
         EnvironmentUnavailable: the environment is dead.
     """
-    link = _Link(environment, connect, timeout_s)
-    tasks = [asyncio.ensure_future(work) for work in (link.serve(), link.pull(), link.push())]
-    for task in tasks:
-        task.add_done_callback(lambda done: _tell(done, failed))
-    try:
-        started: list[asyncio.Future[Any]] = [tasks[0], link.port]
-        await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
-        if not link.port.done():
-            result = tasks[0].result()
-            raise ScaffoldError(f"the forwarder does not start in the environment, it needs python3: {result.stderr}")
-        await link.check()
-        yield link.port.result()
-    finally:
-        running: list[asyncio.Future[Any]] = [*tasks, *link.copying]
-        for future in running:
-            future.cancel()
-        await asyncio.wait(running)
-        link.close()
+    async with environment.connect(["python3", "-I", "-S", "-c", _SOURCE], timeout_s=timeout_s) as inside:
+        link = _Link(inside, connect)
+        tasks = [asyncio.ensure_future(work) for work in (link.pull(), link.push())]
+        for task in tasks:
+            task.add_done_callback(lambda done: _tell(done, failed))
+        try:
+            started: list[asyncio.Future[Any]] = [inside.ended, link.port]
+            await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
+            if not link.port.done():
+                reason = (await inside.ended).stderr
+                raise ScaffoldError(f"the forwarder does not start in the environment, it needs python3: {reason}")
+            await _check(environment, link.port.result())
+            yield link.port.result()
+        finally:
+            running: list[asyncio.Future[Any]] = [*tasks, *link.copying]
+            for future in running:
+                future.cancel()
+            await asyncio.wait(running)
+            link.close()
 
 
-def _tell(done: asyncio.Future[ExecResult], failed: Callable[[BaseException], None]) -> None:
+async def _check(environment: Environment, port: int) -> None:
+    """Reach the forwarder as the agent will."""
+    result = await environment.exec(["bash", "-c", _REACH, "bash", str(port)], cwd="/")
+    if result.exit_code:
+        reason = f"commands of this backend do not share a loopback ({result.stderr.strip()})"
+        raise ScaffoldError(f"the forwarder cannot be reached in the environment: {reason}")
+
+
+def _tell(done: asyncio.Future[None], failed: Callable[[BaseException], None]) -> None:
     if not done.cancelled() and (error := done.exception()) is not None:
         failed(error)
 
@@ -76,61 +82,44 @@ def _tell(done: asyncio.Future[ExecResult], failed: Callable[[BaseException], No
 class _Link:
     """The frames of one environment."""
 
-    def __init__(self, environment: Environment, connect: Connect, timeout_s: float) -> None:
-        self._environment, self._connect, self._timeout_s = environment, connect, timeout_s
-        self._home = f"/tmp/.gateway-{secrets.token_hex(8)}"  # noqa: S108 - inside
+    def __init__(self, inside: Connection, connect: Connect) -> None:
+        self._inside, self._connect = inside, connect
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._frames: asyncio.Queue[bytes] = asyncio.Queue(16)
         self.copying: set[asyncio.Future[None]] = set()
         self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def serve(self) -> ExecResult:
-        """The forwarder's own process."""
-        return await self._exec("python3", "-I", "-S", "-c", _SOURCE, self._home)
-
-    async def check(self) -> None:
-        """Reach the forwarder as the agent will.
-
-        Raises:
-            ScaffoldError: it cannot be reached.
-        """
-        result = await self._exec("bash", "-c", _REACH, "bash", str(self.port.result()))
-        if result.exit_code:
-            reason = f"commands of this backend do not share a loopback ({result.stderr.strip()})"
-            raise ScaffoldError(f"the forwarder cannot be reached in the environment: {reason}")
-
-    async def pull(self) -> ExecResult:
-        """Take messages and do what their frames say."""
-        number = 0
-        while True:
-            path = f"{self._home}/out.{number}"
-            result = await (self._exec("cat", path) if number else self._exec("bash", "-c", _FIRST, "bash", path))
-            if result.exit_code or result.truncated:
-                return result
-            for connection, length, data in _frames(result.stdout):
+    async def pull(self) -> None:
+        """Take frames and do what they say, until what comes is none: the agent can write there."""
+        received = bytearray()
+        while data := await self._inside.read():
+            received += data
+            while len(received) >= FRAME.size:
+                connection, length = FRAME.unpack_from(received)
+                end = FRAME.size + max(length, 0)
+                if length > CHUNK:
+                    return
+                if len(received) < end:
+                    break
+                frame = bytes(received[FRAME.size : end])
+                del received[:end]
                 if self.port.done():
-                    await self._handle(connection, length, data)
+                    await self._handle(connection, length, frame)
                 else:
                     self.port.set_result(connection)
-            number += 1
 
-    async def push(self) -> ExecResult:
+    async def push(self) -> None:
         """Hand over frames, as many at once as there are."""
         while True:
             data = await self._frames.get()
-            while len(data) < MESSAGE and not self._frames.empty():
+            while len(data) < _MESSAGE and not self._frames.empty():
                 data += self._frames.get_nowait()
-            result = await self._exec("bash", "-c", _PUSH, "bash", f"{self._home}/in", stdin=data)
-            if result.exit_code:
-                return result
+            await self._inside.write(data)
 
     def close(self) -> None:
         """Close what is open to the gateway."""
         for writer in self._writers.values():
             writer.close()
-
-    async def _exec(self, *argv: str, stdin: bytes = b"") -> ExecResult:
-        return await self._environment.exec(argv, cwd="/", timeout_s=self._timeout_s, stdin=stdin)
 
     async def _handle(self, connection: int, length: int, data: bytes) -> None:
         writer = self._writers.get(connection)
@@ -153,20 +142,3 @@ class _Link:
                 await self._frames.put(FRAME.pack(connection, len(data)) + data)
         self._writers.pop(connection).close()
         await self._frames.put(FRAME.pack(connection, CLOSE))
-
-
-def _frames(line: str) -> Iterator[tuple[int, int, bytes]]:
-    """Connection, length and data of each frame in a message; what is no frame ends it: the agent can write there."""
-    try:
-        message = base64.b64decode(line, validate=False)
-    except ValueError:
-        return
-    position = 0
-    while position + FRAME.size <= len(message):
-        connection, length = FRAME.unpack_from(message, position)
-        position += FRAME.size
-        data = message[position : position + max(length, 0)]
-        if len(data) < length:
-            return
-        position += len(data)
-        yield connection, length, data

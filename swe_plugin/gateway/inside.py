@@ -1,17 +1,13 @@
 """Runs inside an environment, as the agent: listens on its loopback and passes bytes to and from the gateway.
 
-Started as ``python3 -I -S -c <this file> DIRECTORY``; standard library only. A frame is connection (4 bytes), length (4
-bytes), data; length 0 closes, -1 opens. Frames come in through the FIFO ``in``; each message out has a FIFO of its own,
-``out.<n>``, and is one line of base64. The first frame has the port instead of
-a connection.
+Started as ``python3 -I -S -c <this file>``; standard library only. Frames come in through stdin and go out through
+stdout: connection (4 bytes), length (4 bytes), data; length 0 closes, -1 opens. The first frame out has the port
+instead of a connection.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import os
-import queue
 import socket
 import struct
 import sys
@@ -20,81 +16,63 @@ import threading
 FRAME = struct.Struct(">Ii")
 OPEN, CLOSE = -1, 0
 CHUNK = 1 << 16
-MESSAGE = 3 << 16
 CONNECTIONS = 64
-
 
 Connections = dict[int, socket.socket]
 
+_writing = threading.Lock()
 
-def main(home: str) -> None:
+
+def main() -> None:
     """Serve until killed."""
-    os.makedirs(home, mode=0o700)
-    out: queue.Queue[bytes] = queue.Queue(16)
     connections: Connections = {}
     listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    os.mkfifo(f"{home}/in")
-    os.mkfifo(f"{home}/out.0")
-    out.put(FRAME.pack(port, OPEN))
-    for target, arguments in ((send, (home, out)), (receive, (home, connections))):
-        threading.Thread(target=target, args=arguments, daemon=True).start()
+    send(listener.getsockname()[1], OPEN)
+    threading.Thread(target=receive, args=(connections,), daemon=True).start()
     number = 0
     while True:
         connection, _ = listener.accept()
         if len(connections) >= CONNECTIONS:
             connection.close()
             continue
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         number += 1
         connections[number] = connection
-        out.put(FRAME.pack(number, OPEN))
-        threading.Thread(target=read, args=(number, connection, connections, out), daemon=True).start()
+        send(number, OPEN)
+        threading.Thread(target=read, args=(number, connection, connections), daemon=True).start()
 
 
-def read(
-    number: int, connection: socket.socket, connections: dict[int, socket.socket], out: queue.Queue[bytes]
-) -> None:
+def send(number: int, length: int, data: bytes = b"") -> None:
+    """Pass on a frame."""
+    with _writing:
+        sys.stdout.buffer.write(FRAME.pack(number, length) + data)
+        sys.stdout.buffer.flush()
+
+
+def read(number: int, connection: socket.socket, connections: Connections) -> None:
     """Pass on what a client sends."""
     with contextlib.suppress(OSError):
         while data := connection.recv(CHUNK):
-            out.put(FRAME.pack(number, len(data)) + data)
+            send(number, len(data), data)
     connections.pop(number, None)
-    out.put(FRAME.pack(number, CLOSE))
+    send(number, CLOSE)
     connection.close()
 
 
-def send(home: str, out: queue.Queue[bytes]) -> None:
-    """Hand over messages, one FIFO each; the next one exists before this one can be read."""
-    number = 0
-    while True:
-        message = out.get()
-        while len(message) < MESSAGE - CHUNK:
-            try:
-                message += out.get_nowait()
-            except queue.Empty:
-                break
-        os.mkfifo(f"{home}/out.{number + 1}")
-        with open(f"{home}/out.{number}", "wb") as pipe:
-            pipe.write(base64.b64encode(message) + b"\n")
-        os.unlink(f"{home}/out.{number}")
-        number += 1
-
-
-def receive(home: str, connections: Connections) -> None:
+def receive(connections: Connections) -> None:
     """Give clients what comes for them."""
-    with open(os.open(f"{home}/in", os.O_RDWR), "rb") as pipe:
-        while True:
-            number, length = FRAME.unpack(pipe.read(FRAME.size))
-            data = pipe.read(length) if length else b""
-            connection = connections.get(number)
-            if connection is None:
-                continue
-            with contextlib.suppress(OSError):
-                if data:
-                    connection.sendall(data)
-                else:
-                    connection.shutdown(socket.SHUT_RDWR)
+    while header := sys.stdin.buffer.read(FRAME.size):
+        number, length = FRAME.unpack(header)
+        data = sys.stdin.buffer.read(length)
+        connection = connections.get(number)
+        if connection is None:
+            continue
+        with contextlib.suppress(OSError):
+            if data:
+                connection.sendall(data)
+            else:
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

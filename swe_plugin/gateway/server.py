@@ -90,7 +90,7 @@ class Gateway:
     def _listen(self) -> None:
         if self._serving is not None and not self._serving.done():
             return
-        listener = socket.socket()
+        listener = socket.socket(proto=socket.IPPROTO_TCP)  # without which asyncio sets no TCP_NODELAY
         listener.bind(("127.0.0.1", 0))
         listener.listen(_BACKLOG)
         self._port = listener.getsockname()[1]
@@ -110,7 +110,7 @@ class Gateway:
 
     def _connect(self, session: Session) -> Any:
         async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            end = socket.socket()
+            end = socket.socket(proto=socket.IPPROTO_TCP)
             end.setblocking(False)
             end.bind(("127.0.0.1", 0))
             port = end.getsockname()[1]

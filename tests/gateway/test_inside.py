@@ -9,7 +9,7 @@ import pytest
 from grading.local import LocalEnvironment, local
 
 from swe_plugin.config import EnvironmentConfig
-from swe_plugin.environments import spec_for
+from swe_plugin.environments import Environment, spec_for
 from swe_plugin.environments.dummy import DummyEnvironment
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.errors import EnvironmentUnavailable, ScaffoldError
@@ -35,8 +35,8 @@ print(answer.status, out[0] if out else text.decode())
 """
 
 
-def sandbox(name="a", network="none"):
-    return SandboxEnvironment(spec_for(Image(files={"a.py": ""}), EnvironmentConfig(network=network), label=name))
+def sandbox(name="a", backend=SandboxEnvironment):
+    return backend(spec_for(Image(files={"a.py": ""}), EnvironmentConfig(), label=name))
 
 
 @pytest.fixture(params=["local", "sandbox"])
@@ -130,16 +130,25 @@ async def test_no_other_environment_reaches_it_and_none_the_gateway_itself():
             assert await refused(environment, http.gateway.url)
 
 
+class ExecOnly(SandboxEnvironment):
+    """As of a third party, whose only way in is `exec`."""
+
+    connect = Environment.connect
+
+
 BREAK = """
-cd /tmp/.gateway-* && (head -c 3000 /dev/urandom | base64 -w0; echo) > "$(ls -d out.* | tail -1)" & sleep 0.3
+for fifo in /tmp/.connection-*/out; do
+  if [ -p "$fifo" ]; then timeout 1 head -c 3000 /dev/urandom > "$fifo"; fi
+done
 for process in /proc/[0-9]*; do
-  if tr '\\0' ' ' 2>&- < $process/cmdline | grep -q '[.]gateway-'; then kill -9 "${process#/proc/}"; fi
+  if tr '\\0' ' ' 2>&- < $process/cmdline | grep -q 'passes bytes to and from'; then kill -9 "${process#/proc/}"; fi
 done
 """
 
 
-async def test_an_agent_that_breaks_the_forwarder_harms_only_itself():
-    async with opened(ScriptedPolicy(["one"])) as http, sandbox() as environment:
+@pytest.mark.parametrize("backend", [SandboxEnvironment, ExecOnly])
+async def test_an_agent_that_breaks_the_forwarder_harms_only_itself(backend):
+    async with opened(ScriptedPolicy(["one"])) as http, sandbox(backend=backend) as environment:
         async with http.gateway.inside(environment, http.session, timeout_s=60) as url:
             await environment.exec(["bash"], stdin=BREAK.encode(), cwd="/", timeout_s=20)
             assert await refused(environment, url)

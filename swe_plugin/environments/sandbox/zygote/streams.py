@@ -1,4 +1,4 @@
-"""Bytes to and from a running file operation, in chunks that the owner pushes and pulls one at a time.
+"""Bytes to and from a running command or file operation, in chunks that the owner pushes and pulls one at a time.
 
 Each chunk is a request with an answer, so neither side ever holds more than one of them: a tree of any size passes
 through a supervisor whose memory is bounded.
@@ -26,7 +26,7 @@ class _Stream:
 
 
 class Streams:
-    """The supervisor's ends of the sockets to its file operations.
+    """The supervisor's ends of the sockets to its commands and file operations.
 
     Args:
         selector: that the supervisor waits on.

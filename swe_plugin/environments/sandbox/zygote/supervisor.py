@@ -120,7 +120,8 @@ class Supervisor:
                 os._exit(126)
             confine.execute(argv, env)
 
-        self._start_job(Job(header["id"], stdin, self._plan.output_bytes, header["timeout_s"]), child)
+        job = Job(header["id"], stdin, self._plan.output_bytes, header["timeout_s"])
+        self._start_job(job, child, self._stream(header))
 
     def _file(self, header: dict[str, Any], content: bytes) -> None:
         def child() -> None:
@@ -128,12 +129,14 @@ class Supervisor:
             os.chdir(self._plan.workdir)
             files.run(header["kind"], header["path"], header["mode"])
 
-        stream = self._streams.open(header["id"]) if header["stream"] else -1
         job = Job(header["id"], content, files.READ_LIMIT * 2, header["timeout_s"])
         job.operation = header["kind"]
-        self._start_job(job, child, stream)
+        self._start_job(job, child, self._stream(header))
 
     # Jobs
+
+    def _stream(self, header: dict[str, Any]) -> int:
+        return self._streams.open(header["id"]) if header.get("stream") else -1
 
     def _start_job(self, job: Job, child: Callable[[], None], stream: int = -1) -> None:
         """Fork a confined child with pipes, or with `stream` (closed here) as its stdin and stdout."""

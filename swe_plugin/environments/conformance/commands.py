@@ -176,3 +176,27 @@ class CommandChecks(Checks):
         for number in range(100):
             result = await bash(environment, f"echo {shlex.quote(str(number))}; exit {number}")
             assert (result.stdout, result.exit_code) == (f"{number}\n", number)
+
+    @needs(Capability.PROCESSES)
+    async def test_a_connected_command_is_talked_to(self, environment: Environment) -> None:
+        """Both ways, byte for byte and more than a pipe holds, until the block ends: then nothing of it is left."""
+        script = "sleep 7201 & cat"
+        async with environment.connect(["bash", "-c", script], timeout_s=60) as connection:
+            for message in (b"hello", b"\0\xff\n" * 100_000):
+                writing = asyncio.ensure_future(connection.write(message))
+                received = b""
+                while len(received) < len(message) and (data := await connection.read()):
+                    received += data
+                await writing
+                assert received == message
+            assert not connection.ended.done()
+        assert await gone(environment, "sleep 7201")
+
+    @needs(Capability.PROCESSES)
+    async def test_a_connected_command_that_ends_is_a_result(self, environment: Environment) -> None:
+        """Whoever still talks to it is not held."""
+        async with environment.connect(["bash", "-c", "echo why >&2; exit 3"], timeout_s=60) as connection:
+            assert await connection.read() == b""
+            result = await connection.ended
+            await connection.write(b"x")
+        assert (result.exit_code, result.stderr) == (3, "why\n")

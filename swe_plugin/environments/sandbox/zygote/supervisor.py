@@ -92,13 +92,13 @@ class Supervisor:
 
     def _cancel(self, header: dict[str, Any], _: bytes) -> None:
         target = header["target"]
-        self._streams.close(target)
         if self._session.request == target:
             self._session.give_up(timed_out=False)
         self._waiting = deque(item for item in self._waiting if item[0] != target)
         for job in self._jobs.values():
             if job.request == target:
                 job.kill()
+        self._streams.close(target)  # after it: at its end a command could exit, and leave behind what it started
         busy = self._session.request == target or any(job.request == target for job in self._jobs.values())
         if not busy:
             self._owner.send({"id": target, "cancelled": True})

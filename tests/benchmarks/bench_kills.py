@@ -1,8 +1,9 @@
 """kill -9 of every kind of process in a real run: `python tests/benchmarks/bench_kills.py` (`make bench-kills`).
 
 For each victim: a run of the demo with checkpoints, killed in mid-step. A dead agent-loop worker is replaced and the
-run goes on; the death of anything else ends the run, non-zero, and the same command takes it up again. After each,
-nothing may be left: no process, no lease. With dockerd dead the run stops and says so. Writes a table to
+run goes on, also if a whole node dies that holds only such workers and their environments; the death of anything else
+ends the run, non-zero, and the same command takes it up again. After each, nothing may be left: no process, no lease.
+With dockerd dead the run stops and says so. Writes a table to
 docs/benchmarks.md; exit code 1 if a row is not so.
 """
 
@@ -12,17 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import psutil
 from page import machine, write_section
-from verl_run import Run, left_over
+from verl_run import MARK, Run, left_over
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from environments.docker.dockerd import running_dockerd
+from ray.cluster_utils import Cluster
 
 from swe_plugin.verl_adapter.demo_model import default_cache
 
@@ -35,9 +39,10 @@ WORDS = (
     "trainer.val_before_train=false",
     "swe.overlap=prewarm",
 )
-DOCKERD = "dockerd"
+DOCKERD, NODE, WORKER = "dockerd", "another node", "agent-loop worker"
+GOES_ON = (WORKER, NODE)
 VICTIMS = {
-    "agent-loop worker": "ray::SweAgentLoopWorker",
+    WORKER: "ray::SweAgentLoopWorker",
     "vLLM's engine": "VLLM::EngineCore",
     "vLLM's server": "ray::vLLMHttpServer",
     "trainer rank": "ray::WorkerDict",
@@ -45,9 +50,10 @@ VICTIMS = {
     "rollout queue": "ray::TransferQueueController",
     "head (raylet)": "raylet/raylet",
     "the command itself": "verl.trainer.main_ppo",
+    NODE: "",
     DOCKERD: "",
 }
-"""Name in the table -> part of its command line. That of dockerd is not asked for: it is no process of the run."""
+"""Name in the table -> part of its command line. The last two are no processes of the run."""
 
 
 @dataclass
@@ -63,22 +69,29 @@ class Row:
 
 
 def play(
-    home: Path, victim: str, kill: Callable[[Run], object], *words: str, repair: Callable[[], object] = lambda: None
+    home: Path,
+    victim: str,
+    kill: Callable[[Run], object],
+    *words: str,
+    meanwhile: Callable[[Run], object] = lambda _: None,
+    repair: Callable[[], object] = lambda: None,
 ) -> Row:
     """Kill one kind of process in step 3 or later, and look."""
     name = "".join(letter if letter.isalnum() else "-" for letter in victim)
     words = (*WORDS, "trainer.total_training_steps=500", *words)
     run = Run(home, name, *words)
     try:
+        meanwhile(run)
         if not run.wait_for_step(2):
             return Row(victim, "did not get to step 2: " + run.log.read_text()[-300:], 0, "-", "-", False)
         done = max(run.steps())
         assert kill(run), f"no {victim} to kill"
         began = time.monotonic()
-        if victim == "agent-loop worker":
+        if victim in GOES_ON:
             goes_on = run.wait_for_step(done + 3)
             seconds = time.monotonic() - began
             run.end()
+            repair()
             left = left_over(run, home)
             return Row(victim, "goes on" if goes_on else "ends", seconds, "-", left, goes_on and left.startswith("0"))
         try:
@@ -119,6 +132,36 @@ def play_dockerd(home: Path) -> Row:
         return play(home, DOCKERD, kill, *words, repair=daemon.start)
 
 
+def play_node(home: Path) -> Row:
+    """A cluster of two raylets; the other one joins late, so that it holds nothing but an agent-loop worker."""
+    directory = tempfile.mkdtemp(prefix="swe-nodes-")  # a short name, for sockets
+    os.environ[MARK] = uuid.uuid4().hex  # the cluster's processes are the run's
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 16, "num_gpus": 1, "temp_dir": directory})
+    raylets = []
+
+    def join(run: Run) -> None:
+        while run.process.poll() is None and not run.find("ray::vLLMHttpServer"):
+            time.sleep(0.2)
+        node = cluster.add_node(num_cpus=1)
+        raylets.append(psutil.Process(node.all_processes["raylet"][0].process.pid))
+
+    def kill(_: Run) -> bool:
+        there = [raylets[0], *raylets[0].children(recursive=True)]
+        names = [" ".join(process.cmdline()) for process in there]
+        for process in there:
+            process.kill()
+        return any("SweAgentLoopWorker" in name for name in names)
+
+    try:
+        words = [f"ray_kwargs.ray_init.{key}=null" for key in ("num_cpus", "num_gpus")]
+        words += [f"ray_kwargs.ray_init.address={cluster.address}", "actor_rollout_ref.rollout.agent.num_workers=2"]
+        return play(home, NODE, kill, *words, meanwhile=join, repair=cluster.shutdown)
+    finally:
+        cluster.shutdown()
+        del os.environ[MARK]
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def main(chosen: list[str]) -> int:
     """Exit code: 1 if something is not as promised."""
     home = Path(tempfile.mkdtemp(prefix="swe-kills-"))
@@ -129,7 +172,8 @@ def main(chosen: list[str]) -> int:
             if chosen and victim not in chosen:
                 continue
             kill = partial(Run.kill, part=part)
-            rows.append(play_dockerd(home) if victim == DOCKERD else play(home, victim, kill))
+            others = {DOCKERD: play_dockerd, NODE: play_node}
+            rows.append(others[victim](home) if victim in others else play(home, victim, kill))
             print(rows[-1], flush=True)
             write_section("bench-kills", table(rows))
     finally:

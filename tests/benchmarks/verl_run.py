@@ -18,7 +18,7 @@ class Run:
     """One run in a session of its own, its descendants recognisable by their environment."""
 
     def __init__(self, home: Path, name: str, *words: str, **variables: str) -> None:
-        self.directory, self.mark = home / "outputs" / name, uuid.uuid4().hex
+        self.directory, self.mark = home / "outputs" / name, os.environ.get(MARK) or uuid.uuid4().hex
         self.log = home / f"{name}-{self.mark[:6]}.log"
         command = [sys.executable, "-m", "verl.trainer.main_ppo", "+plugin=swe", *words]
         command += [f"swe.output.dir={self.directory.parent}", f"swe.output.run={name}"]
@@ -60,16 +60,22 @@ class Run:
                 continue
         return found
 
-    def kill(self, part: str) -> bool:
-        """kill -9 of the first process whose name or command line holds `part`."""
+    def find(self, part: str) -> psutil.Process | None:
+        """The first process whose name or command line holds `part`."""
         for process in self.processes():
             try:
                 if part in " ".join(process.cmdline()) or part in process.name():
-                    process.kill()
-                    return True
+                    return process
             except psutil.Error:
                 continue
-        return False
+        return None
+
+    def kill(self, part: str) -> bool:
+        """kill -9 of the first process whose name or command line holds `part`."""
+        process = self.find(part)
+        if process is not None:
+            process.kill()
+        return process is not None
 
     def end(self) -> None:
         """Ctrl-C, then kill what is left."""

@@ -26,14 +26,18 @@ class RaySession:
     A Ray cluster that the user started, or a directory that the user named, is left alone.
 
     Args:
-        config: verl's configuration; ``ray_kwargs.ray_init._temp_dir`` is set where the session is ours.
+        config: verl's configuration; ``ray_kwargs.ray_init._temp_dir`` is set where the session is ours, the numbers
+            of processors are taken out where it is not.
     """
 
     def __init__(self, config: DictConfig) -> None:
         settings = config.ray_kwargs.ray_init
         self._lease: ResourceLease | None = None
         base = Path(tempfile.gettempdir())
-        foreign = settings.get("address") or settings.get("_temp_dir") or os.environ.get("RAY_ADDRESS")
+        cluster = settings.get("address") or os.environ.get("RAY_ADDRESS")
+        if cluster:
+            settings.num_cpus = settings.num_gpus = None  # it has its own; Ray refuses to hear of others
+        foreign = cluster or settings.get("_temp_dir")
         if not foreign and len(str(base)) + len("/swe-") + 16 <= _LONGEST:
             self._lease = ResourceLease("ray", directories=[base])
             settings._temp_dir = str(self._lease.directories[0])

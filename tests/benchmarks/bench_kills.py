@@ -153,8 +153,8 @@ def play_node(home: Path) -> Row:
         return any("SweAgentLoopWorker" in name for name in names)
 
     try:
-        words = [f"ray_kwargs.ray_init.{key}=null" for key in ("num_cpus", "num_gpus")]
-        words += [f"ray_kwargs.ray_init.address={cluster.address}", "actor_rollout_ref.rollout.agent.num_workers=2"]
+        address = f"ray_kwargs.ray_init.address={cluster.address}"
+        words = (address, "actor_rollout_ref.rollout.agent.num_workers=2")
         return play(home, NODE, kill, *words, meanwhile=join, repair=cluster.shutdown)
     finally:
         cluster.shutdown()

@@ -50,11 +50,21 @@ def test_the_logs_of_a_failed_run_are_kept(tmp_path):
     assert (tmp_path / "kept" / "worker.err").read_text() == "the cause"
 
 
-@pytest.mark.parametrize("given", [{"address": "auto"}, {"_temp_dir": "/elsewhere"}])
-def test_what_the_user_named_is_left_alone(given):
-    config = settings(**given)
+def test_a_directory_that_the_user_named_is_left_alone():
+    config = settings(_temp_dir="/elsewhere")
     RaySession(config)
-    assert config == settings(**given)
+    assert config == settings(_temp_dir="/elsewhere")
+    assert not leased()
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_a_cluster_is_left_alone_and_not_told_how_many_processors_it_has(monkeypatch, variable):
+    if variable:
+        monkeypatch.setenv("RAY_ADDRESS", "auto")
+    config = settings(address=None if variable else "auto", num_cpus=16, num_gpus=1)
+    address = config.ray_kwargs.ray_init.address
+    RaySession(config)
+    assert config == settings(address=address, num_cpus=None, num_gpus=None)
     assert not leased()
 
 

@@ -2,12 +2,13 @@
 
 import base64
 import hashlib
+import threading
 import zipfile
 from dataclasses import replace
 
 import pytest
 
-from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
+from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec, disk
 from swe_plugin.environments.images import ImageStore, resolve
 from swe_plugin.environments.sandbox import SandboxEnvironment
 from swe_plugin.environments.sandbox.builder import run_in_layers
@@ -158,3 +159,20 @@ async def test_requirements_are_installed_for_the_interpreter_of_the_base(home, 
         )
         assert result.stdout.startswith("  x /usr/local/"), result.stderr
         assert (await environment.exec(["ls", "/"])).stdout.count("swe-build") == 0
+
+
+def test_set_ups_that_build_their_own_base_need_one_slot_of_the_disk_only(home, monkeypatch):
+    monkeypatch.setattr(disk, "_settings", (1, 0.0))
+    found = []
+
+    def build(name):
+        found.append(resolve(Image(files={"slot": name}, setup=("true",)), owner=AGENT, run=run_in_layers))
+
+    threads = [threading.Thread(target=build, args=(name,), daemon=True) for name in "xyz"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(found) == 3, "they wait for each other"
+    for layers in found:
+        layers.release()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from swe_plugin.environments.disk import disk_slot
 from swe_plugin.environments.factory import AGENT_ENV
 from swe_plugin.environments.images.checkout import build_checkout, check_commit
 from swe_plugin.environments.images.checks import check_contents, check_program
@@ -187,7 +189,12 @@ class _Stack:
 
     def _add(self, step: Step) -> None:
         view, before = self.layers.view, self.layers
-        directory = self._store.get(step.key, lambda root: step.build(root, view), what=step.what)
+
+        def build(root: Path) -> None:
+            with nullcontext() if step.nests else disk_slot():
+                step.build(root, view)
+
+        directory = self._store.get(step.key, build, what=step.what)
         key = key_of("stack", before.key, step.key) if before.key else step.key
         self.layers = replace(before, directories=(directory, *before.directories), key=key)
 
@@ -241,7 +248,7 @@ class _Stack:
         def build(root: Path, _: MergedView) -> None:
             under = resolve(replace(image, setup=()), owner=me, store=self._store, run=run, squash=squash)
             try:
-                with self._store.scratch() as scratch:
+                with disk_slot(), self._store.scratch() as scratch:
                     run_setup(
                         _needed(run),
                         under.directories,
@@ -255,7 +262,7 @@ class _Stack:
             finally:
                 under.release()
 
-        return Step(key_of("setup-1", self.layers.key, image.setup, owner), f"{image.base} set-up", build)
+        return Step(key_of("setup-1", self.layers.key, image.setup, owner), f"{image.base} set-up", build, nests=True)
 
 
 def _needed(run: Runner | None) -> Runner:

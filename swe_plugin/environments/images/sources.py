@@ -27,12 +27,22 @@ _ROOTFS = "a directory, or a tar of one"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer to be: its key, what it is, how to fill it on top of others, and about how many bytes it takes."""
+    """One layer to be.
+
+    Attributes:
+        key: of the layer.
+        what: it is, for people.
+        build: fills it on top of others.
+        size_bytes: about how many it takes; 0: not known.
+        nests: `build` wants layers of its own and takes a disk slot when it has them. Whoever waits for a layer while
+            it holds a slot may wait for somebody who waits for a slot.
+    """
 
     key: str
     what: str
     build: Build
     size_bytes: int = 0
+    nests: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from swe_plugin.environments.disk import disk_slot
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images.entry import Entry, describe, read_entry, write_entry
 from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
@@ -152,8 +151,7 @@ class ImageStore:
             draft.mkdir()
             draft.chmod(0o755)
             try:
-                with disk_slot():
-                    build(draft)
+                build(draft)
             except OSError as error:
                 if not is_full(error):
                     raise

@@ -22,6 +22,7 @@ def archive_of(*members):
 
 
 ROOT = ("item", tarfile.DIRTYPE, "")
+UP_LATER = [("item/a", tarfile.SYMTYPE, "d/.."), ("item/d", tarfile.SYMTYPE, ".")]
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,27 @@ ROOT = ("item", tarfile.DIRTYPE, "")
         [ROOT, ("item/a", tarfile.SYMTYPE, "."), ("item/a/../../evil", tarfile.REGTYPE, "")],
         [ROOT, ("item/a", tarfile.LNKTYPE, "item/../../evil")],
         [ROOT, ("item/a", tarfile.SYMTYPE, "d/.."), ("item/d", tarfile.SYMTYPE, ".")],
+        [
+            ROOT,
+            ("item/a", tarfile.SYMTYPE, "d/.."),
+            ("item/d", tarfile.SYMTYPE, "."),
+            ("item/a/evil", tarfile.REGTYPE, ""),
+        ],
+        [
+            ROOT,
+            ("item/d", tarfile.DIRTYPE, ""),
+            ("item/d/a", tarfile.SYMTYPE, ".."),
+            ("item/a", tarfile.LNKTYPE, "item/d/a"),
+        ],
+        [
+            ROOT,
+            ("item/b", tarfile.DIRTYPE, ""),
+            ("item/a", tarfile.SYMTYPE, "b"),
+            ("item/a/inside", tarfile.REGTYPE, ""),
+            ("item/b/c", tarfile.SYMTYPE, ".."),
+            ("item/a", tarfile.LNKTYPE, "item/b/c"),
+            ("item/a/evil", tarfile.REGTYPE, ""),
+        ],
         [ROOT, ("item/null", tarfile.CHRTYPE, "")],
         [ROOT, ("item/pipe", tarfile.FIFOTYPE, "")],
     ],
@@ -69,3 +91,25 @@ def test_the_padding_of_an_archive_is_read_too(tmp_path):
         ours.shutdown(socket.SHUT_WR)
         receiver.join()
     assert (tmp_path / "target").is_dir()
+
+
+def test_what_has_the_name_of_an_entry_gives_way_and_is_not_followed(tmp_path):
+    (tmp_path / "outside").write_text("mine")
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target/file").symlink_to(tmp_path / "outside")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(archive_of(ROOT, ("item/file", tarfile.REGTYPE, "")))
+        ours.shutdown(socket.SHUT_WR)
+        receive_tree(theirs, tmp_path / "target")
+    assert (tmp_path / "outside").read_text() == "mine"
+    assert (tmp_path / "target/file").read_bytes() == b""
+
+
+def test_a_link_to_itself_is_a_broken_link(tmp_path):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(archive_of(ROOT, ("item/loop", tarfile.SYMTYPE, "loop"), ("item/file", tarfile.REGTYPE, "")))
+        ours.shutdown(socket.SHUT_WR)
+        receive_tree(theirs, tmp_path / "target")
+    assert str((tmp_path / "target/loop").readlink()) == "loop"

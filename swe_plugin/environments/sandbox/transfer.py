@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from swe_plugin.environments.sandbox.zygote.files import TRUSTED
+from swe_plugin.environments.sandbox.zygote.trees import entries, extract, pack_tree
 
 __all__ = ["receive_tree", "send_tree", "unpack_tree"]
 
 _TOP = "item"
-_BUFFER = 1 << 18
 
 
 def send_tree(source: Path, target: str, end: socket.socket) -> None:
     """Write a local file or tree as a tar stream whose entries are named after `target`."""
     try:
-        with end.makefile("wb") as stream, tarfile.open(fileobj=stream, mode="w|", bufsize=_BUFFER) as archive:
-            archive.add(source, PurePosixPath(target).name or ".", filter=lambda member: _forget(archive, member))
+        with end.makefile("wb") as stream:
+            pack_tree(str(source), PurePosixPath(target).name or ".", stream)
     finally:
         _shutdown(end, socket.SHUT_WR)
 
@@ -47,20 +45,21 @@ def unpack_tree(stream: IO[bytes], target: Path, top: str) -> None:
     Raises:
         PermissionError: an entry or a link would lead out of `target`.
     """
-    links: list[Path] = []
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BUFFER) as archive:
-        for member in archive:
-            _unpack(archive, _forget(archive, member), target, top)
-            links += [target / member.name] if member.issym() else []
-    while stream.read(1 << 16):  # the padding after the last entry; the sender must not meet a closed pipe
-        pass
-    _refuse_links(links, target.resolve())
-
-
-def _forget(archive: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Keep no list of all entries: collecting the garbage among 100,000 of them stops every thread for long."""
-    archive.members = []  # type: ignore[attr-defined]
-    return member
+    tree = _Tree(target)
+    try:
+        for archive, member in entries(stream):
+            member.mode &= 0o755
+            if member.name != top:
+                tree.add(archive, member, member.name.removeprefix(f"{top}/"), member.linkname.removeprefix(f"{top}/"))
+            elif member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.isreg():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                extract(archive, member, str(target.resolve()), "")
+            else:
+                raise PermissionError(f"{target}: not a regular file")
+    finally:
+        tree.check_links()
 
 
 def _shutdown(end: socket.socket, how: int) -> None:
@@ -69,48 +68,53 @@ def _shutdown(end: socket.socket, how: int) -> None:
         end.shutdown(how)
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path, top: str) -> None:
-    if member.name == top and not member.isdir():
-        content = archive.extractfile(member)
-        if content is None:
-            raise PermissionError(f"{target}: not a regular file")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as file:
-            shutil.copyfileobj(content, file)
-        target.chmod(member.mode & 0o755)
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    if member.name == top:
-        return
-    member.name = member.name.removeprefix(f"{top}/")
-    if member.islnk():
-        member.linkname = member.linkname.removeprefix(f"{top}/")
-    _refuse_escapes(member, target.resolve())
-    member.mode &= 0o755
-    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-    archive.extract(member, target, **TRUSTED)
-
-
-def _refuse_links(links: list[Path], top: Path) -> None:
-    """Look again when everything is there: a link over links that came later may lead elsewhere than it did."""
-    for link in links:
-        if not link.resolve().is_relative_to(top):
-            link.unlink()
-            raise PermissionError(f"{top}: refused: {link.name} leads outside")
-
-
-def _refuse_escapes(member: tarfile.TarInfo, top: Path) -> None:
-    """Refuse what would be written, or would lead, outside `top`; symlinks unpacked before count as they lead.
+class _Tree:
+    """A directory that nothing leads out of; symlinks unpacked before count as they lead.
 
     Not left to `tarfile`'s filters, which Python 3.11 has from 3.11.4 on only.
     """
-    places = [top / member.name]
-    if member.issym():
-        places.append(top / PurePosixPath(member.name).parent / member.linkname)
-    elif member.islnk():
-        places.append(top / member.linkname)
-    elif not (member.isreg() or member.isdir()):
-        raise PermissionError(f"{top}: refused: {member.name} is not a file, directory or link")
-    for place in places:
-        if not place.resolve().is_relative_to(top):
-            raise PermissionError(f"{top}: refused: {member.name} leads outside")
+
+    def __init__(self, target: Path) -> None:
+        self._top = os.path.realpath(target)
+        self._links: list[str] = []
+        self._entered: set[str] = set()
+        """Directories known to be inside, until there is a new link: one of them may be reached through it."""
+
+    def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str, first: str) -> None:
+        """Unpack one entry, named from the directory on; `first` is what a hard link leads to, named likewise."""
+        if not {"", ".", ".."}.isdisjoint(name.split("/")):
+            raise PermissionError(f"{self._top}: refused: {name} leads outside")
+        parent = name.rpartition("/")[0]
+        self._enter(parent)
+        if member.issym():
+            self._check(str(Path(parent, member.linkname)))
+        elif member.islnk():
+            self._check(first)
+        elif not (member.isreg() or member.isdir()):
+            raise PermissionError(f"{self._top}: refused: {name} is not a file, directory or link")
+        if member.issym() or member.islnk():  # a hard link may be one to a symlink
+            self._links.append(name)
+            self._entered.clear()
+        extract(archive, member, f"{self._top}/{name}", f"{self._top}/{first}")
+
+    def check_links(self) -> None:
+        """Look again when everything is there: a link over links that came later may lead elsewhere than it did."""
+        outside = [name for name in self._links if self._leads_out(name)]
+        for name in outside:
+            Path(self._top, name).unlink(missing_ok=True)  # another link may have taken its place
+        if outside:
+            raise PermissionError(f"{self._top}: refused: {outside[0]} leads outside")
+
+    def _enter(self, directory: str) -> None:
+        """Make sure that a directory is there, and inside."""
+        if directory not in self._entered:
+            self._check(directory)
+            Path(self._top, directory).mkdir(parents=True, exist_ok=True)
+            self._entered.add(directory)
+
+    def _check(self, name: str) -> None:
+        if self._leads_out(name):
+            raise PermissionError(f"{self._top}: refused: {name} leads outside")
+
+    def _leads_out(self, name: str) -> bool:
+        return not Path(os.path.realpath(Path(self._top, name))).is_relative_to(self._top)

@@ -14,17 +14,15 @@ import stat
 import sys
 import tarfile
 from collections.abc import Callable
-from typing import Any
 
-__all__ = ["FAILED", "OPERATIONS", "READ_LIMIT", "TRUSTED"]
+from swe_plugin.environments.sandbox.zygote.trees import entries, extract, pack_tree
+
+__all__ = ["FAILED", "OPERATIONS", "READ_LIMIT"]
 
 FAILED = 74
 """Exit code (EX_IOERR of sysexits.h) that says: stderr holds an error as JSON."""
 READ_LIMIT = 64 << 20
 """Bytes of the largest file that `read_file` returns; larger ones go through `download`."""
-
-TRUSTED: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
-"""Arguments of `TarFile.extract` for entries that were checked or cannot do harm; before 3.11.4 there is no choice."""
 
 
 def read(path: str, mode: int) -> None:
@@ -56,24 +54,13 @@ def unpack(path: str, mode: int) -> None:
     """Unpack a tar stream on stdin; its entries are named below the last component of `path`."""
     parent = os.path.dirname(path.rstrip("/")) or "."
     os.makedirs(parent, exist_ok=True)
-    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
-        for member in archive:
-            member.uid, member.gid = os.getuid(), os.getgid()
-            archive.extract(member, parent, **TRUSTED)
-    while sys.stdin.buffer.read(1 << 16):
-        pass
+    for archive, member in entries(sys.stdin.buffer):
+        extract(archive, member, os.path.join(parent, member.name), os.path.join(parent, member.linkname))
 
 
 def pack(path: str, mode: int) -> None:
     """Write a tar stream of `path` to stdout; entries are named below ``item``."""
-    real = os.path.realpath(path)
-    os.lstat(real)
-    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
-        archive.add(real, "item", filter=_plain)
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return member if member.isreg() or member.isdir() or member.issym() or member.islnk() else None
+    pack_tree(os.path.realpath(path), "item", sys.stdout.buffer)
 
 
 OPERATIONS: dict[str, Callable[[str, int], None]] = {"read": read, "write": write, "unpack": unpack, "pack": pack}

@@ -141,7 +141,7 @@ bench-same-tokens: $(DEV) ## two verl runs: overlap off and prewarm sample the s
 soak: $(DEV) ## real sandboxes for MINUTES (30): memory, descriptors and threads stay flat
 	$(BIN)/python tests/benchmarks/bench_soak.py $(MINUTES)
 
-bench-kill-environments: $(DEV) ## kill -9 of owners of environments at 100 random instants a backend (as root, with dockerd)
+bench-kill-environments: $(DEV) ## kill -9 of owners of environments at 300 random instants a backend (as root, with dockerd)
 	$(BIN)/python tests/benchmarks/bench_kill_environments.py
 
 bench-demo: $(DEV) ## the demo over five seeds, every curve into docs/benchmarks.md

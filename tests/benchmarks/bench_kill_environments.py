@@ -1,7 +1,7 @@
-"""kill -9 of the owner of environments: `python tests/benchmarks/bench_kill_environments.py [--kills 100] [--seed 1]`.
+"""kill -9 of the owner of environments: `python tests/benchmarks/bench_kill_environments.py [--kills 300] [--seed 1]`.
 
-A hundred random instants for each backend (`make bench-kill-environments`, as root, with dockerd). Writes a table to
-docs/benchmarks.md; exit code 1 if anything is left after a next start.
+Three hundred random instants for each backend (`make bench-kill-environments`, as root, with dockerd). Writes a table
+to docs/benchmarks.md; exit code 1 if anything is left after a next start.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def measure(backend: str, kills: int, seed: int):
 def main() -> int:
     """Exit code: 1 if something was left."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", nargs="+", default=["sandbox", "docker"])
     given = parser.parse_args()

@@ -1,6 +1,6 @@
 """kill -9 of owners of environments at random instants, then a next start, then a look at what is left.
 
-Used by the tests with a few rounds and by `make bench-kill-environments` with a hundred.
+Used by the tests with a few rounds and by `make bench-kill-environments` with three hundred.
 """
 
 import asyncio

@@ -7,6 +7,7 @@ import logging
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from swe_plugin.environments.base import EnvironmentSpec
 from swe_plugin.environments.images import ImageStore, Layers, check_image
@@ -29,6 +30,9 @@ __all__ = ["SandboxEnvironment"]
 logger = logging.getLogger(__name__)
 
 _STOP_TIMEOUT_S = 20.0
+_ENDING = 64
+"""Sandboxes that end at once: a thousand take the kernel seconds, and each has its own time to be gone in."""
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 _INODES_PER_MIB = 64
 _MIB, _GIB = 1 << 20, 1 << 30
 
@@ -173,7 +177,9 @@ class SandboxEnvironment(SupervisedEnvironment):
     async def _end(self, channel: Channel) -> None:
         assert self._zygote is not None
         try:
-            if channel.is_open:
+            async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_ENDING)):
+                if not channel.is_open:
+                    return
                 await self._zygote.kill(self._number)
                 if not await channel.wait_closed(_STOP_TIMEOUT_S):
                     logger.error("%s: not gone after %g s; left to the reaper", self.spec.label, _STOP_TIMEOUT_S)

@@ -179,3 +179,27 @@ def test_a_full_disk_says_what_to_do(store):
 
     with pytest.raises(EnvironmentStartError, match=r"layer x: no space left below .*cache prune"):
         store.get("aa", build, what="layer x")
+
+
+def test_eight_processes_that_want_the_same_twenty_layers_build_each_once(store):
+    wanted, log = [f"{number:02x}" for number in range(20)], store.root.parent / "builds"
+
+    def build(key, root):
+        time.sleep(0.01)
+        with log.open("a") as built:
+            built.write(f"{key}\n")
+        (root / "data").write_text(key)
+
+    def want(first):
+        for key in wanted[first:] + wanted[:first]:
+            layer = store.get(key, lambda root, key=key: build(key, root))
+            assert (layer / "data").read_text() == key
+            store.release(layer)
+
+    processes = [multiprocessing.get_context("fork").Process(target=want, args=(number,)) for number in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert sorted(log.read_text().split()) == wanted

@@ -46,7 +46,13 @@ def swe_plugin(*words: str) -> tuple[dict[str, Any], float]:
     return json.loads(done.stdout), took
 
 
-def render(made: dict[str, Any], made_s: float, checked: dict[str, Any], checked_s: float, done: list[Any]) -> str:
+def _minutes(seconds: float | None, tasks: int) -> str:
+    return "interrupted, not timed" if seconds is None else f"{seconds / 60:.1f} min, {seconds / tasks:.1f} s a task"
+
+
+def render(
+    made: dict[str, Any], made_s: float | None, checked: dict[str, Any], checked_s: float, done: list[Any]
+) -> str:
     """The section of the page."""
     projects, tasks = made["projects"], checked["tasks"]
     kinds = sum((Counter(project["kinds"]) for project in projects), Counter[str]())
@@ -58,7 +64,7 @@ def render(made: dict[str, Any], made_s: float, checked: dict[str, Any], checked
         f"`make bench-validate` ({machine()}), {len(projects)} packages, {tasks} tasks, one job per core:\n",
         "| what | |",
         "|---|---|",
-        f"| making them, images included | {made_s / 60:.1f} min, {made_s / tasks:.1f} s a task |",
+        f"| making them, images included | {_minutes(made_s, tasks)} |",
         f"| bugs tried, kinds among the tasks | {sum(p['bugs_tried'] for p in projects)}, {len(kinds)} |",
         f"| validating them, {gradings} gradings | {checked_s / 60:.1f} min, {per_minute:.1f} tasks a minute |",
         f"| wall-clock seconds per grading | {checked_s / gradings:.2f} |",
@@ -84,7 +90,9 @@ def main() -> int:
     made_words = [*sources, "--count", str(PER_SOURCE), "--with", "freezegun", "--out", str(folder / "made")]
     kept = folder / "made.json"
     if not kept.exists():
-        kept.write_text(json.dumps(swe_plugin("synth", *made_words)))
+        interrupted = (folder / "made").exists()
+        found, took = swe_plugin("synth", *made_words)
+        kept.write_text(json.dumps((found, None if interrupted else took)))
     made, made_s = json.loads(kept.read_text())
     words = [made["tasks"], "--out", str(folder / "checked"), "--repeat", str(REPEAT), "--orders", str(ORDERS)]
     checked, checked_s = swe_plugin("validate", *words)

@@ -150,7 +150,7 @@ def play_node(home: Path) -> Row:
         names = [" ".join(process.cmdline()) for process in there]
         for process in there:
             process.kill()
-        return any("SweAgentLoopWorker" in name for name in names)
+        return any("AgentLoopWorker" in name for name in names)
 
     try:
         address = f"ray_kwargs.ray_init.address={cluster.address}"

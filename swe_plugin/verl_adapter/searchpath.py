@@ -64,13 +64,18 @@ class RecipeSearchPath(SearchPathPlugin):  # type: ignore[misc]
 def register() -> None:
     """Make recipes and our resolvers known to Hydra; safe to call again.
 
-    They are ``${swe_machine:}`` and ``${swe_trainer_mode:<swe.overlap>}``.
+    They are ``${swe_machine:}``, ``${swe_trainer_mode:<overlap>}`` and ``${swe_checkpoint_engine:<device>}``.
     """
     recipes_directory()
     Plugins.instance().register(RecipeSearchPath)
     OmegaConf.register_new_resolver("swe_machine", machine, replace=True)
     OmegaConf.register_new_resolver("swe_trainer_mode", _trainer_mode, replace=True)
+    OmegaConf.register_new_resolver("swe_checkpoint_engine", _checkpoint_engine, replace=True)
 
 
 def _trainer_mode(overlap: str) -> str:
     return "colocate_async" if overlap == "async" else "sync"
+
+
+def _checkpoint_engine(device: str) -> str:
+    return {"cpu": "gloo", "npu": "hccl"}.get(device, "nccl")

@@ -91,6 +91,8 @@ def play(
             goes_on = run.wait_for_step(done + 3)
             seconds = time.monotonic() - began
             run.end()
+            if not goes_on:
+                print(run.log.read_text(errors="replace")[-12000:], file=sys.stderr)
             repair()
             left = left_over(run, home)
             return Row(victim, "goes on" if goes_on else "ends", seconds, "-", left, goes_on and left.startswith("0"))

@@ -135,3 +135,13 @@ def test_warnings_survive_what_vllm_imports_and_only_because_of_the_recipe():
         variables = {key: value for key, value in os.environ.items() if key != name} | extra
         done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
         assert ("heard" in done.stderr) is heard
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_preset_of_separate_async_knows_the_device(device):
+    config = composed("+plugin=swe", "+swe_trainer=separate_async", f"trainer.device={device}")
+    rollout = config.actor_rollout_ref.rollout
+    assert rollout.checkpoint_engine.backend == {"cpu": "gloo", "cuda": "nccl"}[device]
+    assert (rollout.nnodes, rollout.n_gpus_per_node) == (config.trainer.nnodes, config.trainer.n_gpus_per_node)
+    assert config.trainer.v1.trainer_mode == "separate_async"
+    assert config.trainer.v1.sampler.max_off_policy_threshold is not None

@@ -8,6 +8,8 @@ it answers and a probe that says whether verl still needs it.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from swe_plugin.verl_adapter.cpu.patch import Patch
 
 __all__ = ["Patch", "activate"]
@@ -27,3 +29,10 @@ def activate() -> None:
     platform.install()
     for patch in patches.PATCHES:
         imports.when_imported(patch.module, patch.apply)
+    imports.when_imported("verl.checkpoint_engine.base", _register_checkpoint_engine)
+
+
+def _register_checkpoint_engine(base: ModuleType) -> None:
+    from swe_plugin.verl_adapter.cpu.weights import GlooCheckpointEngine
+
+    base.CheckpointEngineRegistry.register("gloo")(GlooCheckpointEngine)

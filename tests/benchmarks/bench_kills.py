@@ -135,8 +135,8 @@ def play_dockerd(home: Path) -> Row:
 
 
 def play_node(home: Path) -> Row:
-    """A cluster of two raylets. The other one joins late and the head is less than half full, so that it holds nothing but
-    an agent-loop worker: Ray puts verl's load balancer, without which there is no run, on a node that has room."""
+    """A cluster of two raylets. The other one joins late and the head is less than half full, so that it holds nothing
+    but an agent-loop worker: Ray puts verl's load balancer, without which there is no run, on a node that has room."""
     directory = tempfile.mkdtemp(prefix="swe-nodes-")  # a short name, for sockets
     os.environ[MARK] = uuid.uuid4().hex  # the cluster's processes are the run's
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "num_gpus": 1, "temp_dir": directory})

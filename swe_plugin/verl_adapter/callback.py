@@ -105,6 +105,8 @@ def prepare(config: DictConfig) -> tuple[Path, RaySession]:
         session = RaySession(config)
         # The trainer's processes do not know our resolvers.
         config.trainer.v1.trainer_mode = config.trainer.v1.trainer_mode
+        transfer = config.actor_rollout_ref.rollout.checkpoint_engine
+        transfer.backend = transfer.backend
         # verl merges this subtree into a configuration of its own, where interpolations lead nowhere.
         OmegaConf.resolve(config.ray_kwargs)
         if section.demo.enabled:

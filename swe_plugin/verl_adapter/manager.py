@@ -29,9 +29,13 @@ from swe_plugin.verl_adapter.queue_guard import guard_queue
 from swe_plugin.verl_adapter.watchdog import Watchdog
 from swe_plugin.verl_adapter.worker import SweAgentLoopWorker
 
-__all__ = ["SweAgentLoopManager"]
+__all__ = ["NODE_RESOURCE", "SweAgentLoopManager"]
 
 logger = logging.getLogger(__name__)
+
+NODE_RESOURCE = "swe_environments"
+"""Ray resource that marks nodes for workers and their environments. With ``--num-cpus=0`` such a node gets nothing else:
+verl's own processes, without which there is no run, all ask for a CPU."""
 
 _RESCUE_TIMEOUT_S = 60.0
 _RESPAWN_TIMEOUT_S = 600.0
@@ -146,6 +150,7 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
         self._pinned_to[position] = nodes[position % len(nodes)]
         return self.agent_loop_workers_class.options(
             name=f"agent_loop_worker_{position}_{uuid.uuid4().hex[:8]}",
+            num_cpus=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=self._pinned_to[position], soft=True),
         ).remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
 
@@ -207,7 +212,10 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
 
 
 def _living_nodes() -> list[str]:
-    return [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0]
+    """Where workers go: nodes that were started for them, or else all that have a CPU to give."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    marked = [node for node in alive if node["Resources"].get(NODE_RESOURCE, 0) > 0]
+    return [node["NodeID"] for node in marked or alive if marked or node["Resources"].get("CPU", 0) > 0]
 
 
 def _start_error(worker: Any) -> Exception | None:

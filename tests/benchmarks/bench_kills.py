@@ -29,6 +29,7 @@ from environments.docker.dockerd import running_dockerd
 from ray.cluster_utils import Cluster
 
 from swe_plugin.verl_adapter.demo_model import default_cache
+from swe_plugin.verl_adapter.manager import NODE_RESOURCE
 
 ENDS_WITHIN_S = 60.0
 WORDS = (
@@ -73,7 +74,6 @@ def play(
     victim: str,
     kill: Callable[[Run], object],
     *words: str,
-    meanwhile: Callable[[Run], object] = lambda _: None,
     repair: Callable[[], object] = lambda: None,
 ) -> Row:
     """Kill one kind of process in step 3 or later, and look."""
@@ -81,7 +81,6 @@ def play(
     words = (*WORDS, "trainer.total_training_steps=500", *words)
     run = Run(home, name, *words)
     try:
-        meanwhile(run)
         if not run.wait_for_step(2):
             return Row(victim, "did not get to step 2: " + run.log.read_text()[-300:], 0, "-", "-", False)
         done = max(run.steps())
@@ -135,21 +134,17 @@ def play_dockerd(home: Path) -> Row:
 
 
 def play_node(home: Path) -> Row:
-    """A cluster of two raylets. The other one joins late and the head is less than half full, so that it holds nothing
-    but an agent-loop worker: Ray puts verl's load balancer, without which there is no run, on a node that has room."""
+    """A cluster of two raylets, the other one for an agent-loop worker and its environments alone."""
     directory = tempfile.mkdtemp(prefix="swe-nodes-")  # a short name, for sockets
     os.environ[MARK] = uuid.uuid4().hex  # the cluster's processes are the run's
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "num_gpus": 1, "temp_dir": directory})
-    raylets = []
-
-    def join(run: Run) -> None:
-        while run.process.poll() is None and not run.find("ray::vLLMHttpServer"):
-            time.sleep(0.2)
-        node = cluster.add_node(num_cpus=1)
-        raylets.append(psutil.Process(node.all_processes["raylet"][0].process.pid))
+    marked = {"resources": {NODE_RESOURCE: 1}}
+    head = {"num_cpus": 16, "num_gpus": 1, "temp_dir": directory, **marked}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    node = cluster.add_node(num_cpus=0, **marked)
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
 
     def kill(_: Run) -> bool:
-        there = [raylets[0], *raylets[0].children(recursive=True)]
+        there = [raylet, *raylet.children(recursive=True)]
         names = [" ".join(process.cmdline()) for process in there]
         for process in there:
             process.kill()
@@ -158,7 +153,7 @@ def play_node(home: Path) -> Row:
     try:
         address = f"ray_kwargs.ray_init.address={cluster.address}"
         words = (address, "actor_rollout_ref.rollout.agent.num_workers=2")
-        return play(home, NODE, kill, *words, meanwhile=join, repair=cluster.shutdown)
+        return play(home, NODE, kill, *words, repair=cluster.shutdown)
     finally:
         cluster.shutdown()
         del os.environ[MARK]

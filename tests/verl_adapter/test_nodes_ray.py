@@ -25,7 +25,7 @@ from swe_plugin.environments.leases import lease_directory, reap
 from swe_plugin.types import Image
 from swe_plugin.verl_adapter import watchdog
 from swe_plugin.verl_adapter.dataset import SweDataset
-from swe_plugin.verl_adapter.manager import SweAgentLoopManager
+from swe_plugin.verl_adapter.manager import NODE_RESOURCE, SweAgentLoopManager
 
 from .conftest import wired
 from .test_manager_ray import GatedClient, pids, release, submit, wait_for
@@ -63,17 +63,17 @@ def homes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(homes):
-    """A head, which holds the queue, and two more nodes."""
+    """A head, which holds the queue, and two more nodes that get nothing else than workers."""
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
     directory = tempfile.mkdtemp(prefix="swe-nodes-")  # a short name, for sockets; nobody else may join this cluster
     head = {"num_cpus": 4, "_system_config": quick, "env_vars": {"SWE_PLUGIN_HOME": str(homes[0])}}
-    head["temp_dir"] = directory
+    head |= {"temp_dir": directory, "resources": {NODE_RESOURCE: 1}}
     made = Cluster(initialize_head=True, head_node_args=head)
     path = {"PYTHONPATH": str(Path(__file__).parents[1])}
     ray.init(address=made.address, log_to_driver=False, runtime_env={"env_vars": path})
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
     for home in homes[1:]:
-        made.add_node(num_cpus=4, env_vars={"SWE_PLUGIN_HOME": str(home)})
+        made.add_node(num_cpus=0, resources={NODE_RESOURCE: 1}, env_vars={"SWE_PLUGIN_HOME": str(home)})
     yield made
     tq.close()
     ray.shutdown()

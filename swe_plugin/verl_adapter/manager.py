@@ -34,8 +34,8 @@ __all__ = ["NODE_RESOURCE", "SweAgentLoopManager"]
 logger = logging.getLogger(__name__)
 
 NODE_RESOURCE = "swe_environments"
-"""Ray resource that marks nodes for workers and their environments. With ``--num-cpus=0`` such a node gets nothing else:
-verl's own processes, without which there is no run, all ask for a CPU."""
+"""Ray resource that marks nodes for workers and their environments. With ``--num-cpus=0`` such a node gets nothing
+else: verl's own processes, without which there is no run, all ask for a CPU."""
 
 _RESCUE_TIMEOUT_S = 60.0
 _RESPAWN_TIMEOUT_S = 600.0

@@ -32,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-crowd bench-commands bench-images bench-gateway bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-crowd bench-commands bench-images bench-gateway bench-agents bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -134,6 +134,9 @@ bench-tokens: $(DEV) ## what recording tokens costs, into docs/benchmarks.md (fe
 
 bench-gateway: $(DEV) ## what OpenAI's protocol in front of the policy costs, into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_gateway.py
+
+bench-agents: $(DEV) ## two verl steps each with mini-swe-agent and with an agent in node, audited (needs node)
+	$(BIN)/python tests/benchmarks/bench_agents.py
 
 bench-kills: $(DEV) ## kill -9 of every kind of process in real runs
 	$(BIN)/python tests/benchmarks/bench_kills.py

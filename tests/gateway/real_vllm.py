@@ -96,7 +96,7 @@ def served(model: str):
     ):
         try:
             while True:
-                if vllm.poll() is not None:
+                if process.poll() is not None:
                     log.seek(0)
                     sys.exit(f"vLLM has ended: {log.read()[-3000:]}")
                 with suppress(httpx.HTTPError):
@@ -105,7 +105,7 @@ def served(model: str):
                 time.sleep(1)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
-            vllm.terminate()
+            process.terminate()
 
 
 async def rollout(name: str, scaffold: dict, url: str, model: str) -> tuple[str, bool]:

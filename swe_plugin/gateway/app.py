@@ -40,10 +40,10 @@ def build_app(find: Callable[[Request], Session]) -> Starlette:
     async def answer(request: Request) -> Response:
         session = find(request)
         try:
-            chat = read_request(await _body(request), MODEL)
+            async with session.reading:
+                chat = read_request(await _body(request), MODEL)
             reply = await _unless_gone(request, session.answer(chat))
-        except ApiError as error:
-            session.note(str(error))
+        except ApiError:
             raise
         except Exception as error:  # a bug of the gateway is not the agent's
             session.fail(error)
@@ -66,12 +66,18 @@ def build_app(find: Callable[[Request], Session]) -> Starlette:
             raise ApiError(404, f"there is no model {request.path_params['name']!r} here", "model_not_found")
         return _json(_MODEL)
 
+    async def refused(request: Request, error: Exception) -> Response:
+        refusal = _refusal(request, error)
+        with contextlib.suppress(ApiError):  # no key of a rollout: nobody's
+            find(request).note(str(refusal))
+        return _json(refusal.body, refusal.status, refusal.headers)
+
     routes = [
         Route("/v1/chat/completions", answer, methods=["POST"]),
         Route("/v1/models", models),
         Route("/v1/models/{name:path}", model),
     ]
-    handlers = {ApiError: _refused, HTTPException: _not_served, Exception: _failed}
+    handlers = {ApiError: refused, HTTPException: refused, Exception: _failed}
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
@@ -111,17 +117,16 @@ async def _unless_gone(request: Request, answering: Awaitable[_T]) -> _T | None:
                 await task
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+def _refusal(request: Request, error: Exception) -> ApiError:
+    """What a client is told of what it did wrong."""
+    if isinstance(error, HTTPException):
+        message = f"{request.method} {request.url.path}: {error.detail}; there is /v1/chat/completions and /v1/models"
+        return ApiError(error.status_code, message, "not_served")
     assert isinstance(error, ApiError)
-    return _json(error.body, error.status, error.headers)
+    return error
 
 
-async def _not_served(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    message = f"{request.method} {request.url.path}: {error.detail}"
-    return await _refused(request, ApiError(error.status_code, message, "not_served"))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
+async def _failed(_: Request, error: Exception) -> Response:
     logger.error("the gateway failed", exc_info=error)
-    return await _refused(request, ApiError(500, f"{type(error).__name__}: {error}", "internal_error"))
+    told = ApiError(500, f"{type(error).__name__}: {error}", "internal_error")
+    return _json(told.body, told.status, told.headers)

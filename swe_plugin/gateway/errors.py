@@ -7,20 +7,24 @@ from typing import Any
 __all__ = ["ApiError"]
 
 
+_MAX_CHARS = 1000
+
+
 class ApiError(Exception):
     """A refused request.
 
     Args:
         status: of HTTP.
-        message: for whoever reads the client's log.
+        message: for whoever reads the client's log; cut, since it may quote what a client sent.
         code: OpenAI's word for it, e.g. ``context_length_exceeded``.
         param: the parameter that is wrong, or empty.
         again: the same request may succeed later; otherwise clients are told not to repeat it.
     """
 
     def __init__(self, status: int, message: str, code: str, *, param: str = "", again: bool = False) -> None:
-        self.status, self.message, self.code, self.param, self.again = status, message, code, param, again
-        super().__init__(f"{status} {code}: {message}")
+        self.status, self.message, self.code, self.again = status, message[:_MAX_CHARS], code, again
+        self.param = param[:_MAX_CHARS]
+        super().__init__(f"{status} {code}: {self.message}")
 
     @property
     def body(self) -> dict[str, Any]:

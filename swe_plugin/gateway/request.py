@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,10 @@ _ONLY: Mapping[str, Sequence[Any]] = {
     "modalities": (["text"],),
 }
 """Parameters of which only these values can be served; null always can."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""JSON can write half of one, which is no text and no tokenizer takes."""
+_MAX_TOOLS_CHARS = 1 << 18
+"""They are rendered where all rollouts of a worker wait."""
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -99,6 +104,13 @@ def _messages(raw: Any) -> list[Message]:
     messages = [_message(item, f"messages[{i}]") for i, item in enumerate(raw)]
     if messages[-1].role == "assistant":
         raise _invalid("the conversation ends with the assistant's message: there is nothing to answer", "messages")
+    asked: Message | None = None
+    for i, message in enumerate(messages):
+        asked = asked if message.role == "tool" else message
+        if message.role == "tool" and not (asked and asked.tool_calls):
+            raise _invalid(
+                f"messages[{i}]: a tool's result needs an answer with tool_calls before it", f"messages[{i}]"
+            )
     return messages
 
 
@@ -146,7 +158,11 @@ def _tools(raw: Any) -> list[Mapping[str, Any]]:
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise _invalid(f"tools[{i}]: not a tool of type function with a name", f"tools[{i}]")
-    return raw
+    text = json.dumps(raw, ensure_ascii=False)
+    if len(text) > _MAX_TOOLS_CHARS:
+        raise _invalid(f"tools: {len(text)} characters, at most {_MAX_TOOLS_CHARS} are taken", "tools")
+    tools: list[Mapping[str, Any]] = json.loads(_SURROGATES.sub("\ufffd", text))
+    return tools
 
 
 def _invalid(message: str, param: str = "") -> ApiError:

@@ -28,6 +28,8 @@ MODEL = "policy"
 """The only model's name."""
 MAX_WAITING = 64
 """Requests of one rollout at once; more are told to come back."""
+MAX_READING = 4
+"""Bodies of one rollout that are held at once while they come in: each may be large."""
 _MAX_NOTES = 100
 _T = TypeVar("_T")
 
@@ -51,11 +53,13 @@ class Session:
     Attributes:
         key: a client needs it.
         calls: answers given so far.
+        reading: whoever reads a request's body holds it.
     """
 
     def __init__(self, policy: Policy, episode: Episode, *, max_calls: int) -> None:
         self.key = f"swe-{secrets.token_urlsafe(32)}"
         self.calls = 0
+        self.reading = asyncio.Semaphore(MAX_READING)
         self._conversations, self._episode, self._max_calls = Conversations(policy), episode, max_calls
         self._flights: list[tuple[ChatRequest, _Flight]] = []
         self._over = asyncio.Event()

@@ -267,7 +267,8 @@ async def _off_loop(messages: Sequence[Message], function: Any, *args: Any, **kw
 
     Here means one call per pass of the event loop: a crowd of rollouts that starts together does not hold it.
     """
-    if sum(len(m.content) for m in messages) > _LONG_TEXT_CHARS:
+    calls = [call.arguments for message in messages for call in message.tool_calls]
+    if sum(len(m.content) for m in messages) + len(str(calls)) > _LONG_TEXT_CHARS:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(_encoders(), partial(function, *args, **kwargs))
     async with _turns(asyncio.get_running_loop()):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
 import pytest
 
 from swe_plugin.errors import ConfigError, PolicyError, PromptTooLong
 from swe_plugin.gateway import app
+from swe_plugin.gateway.request import read_request
 from swe_plugin.policies import Answer, ScriptedPolicy, TokenLimits
 from swe_plugin.types import StopReason
 
@@ -56,6 +58,7 @@ async def test_parameters_of_sampling_are_the_runs_and_said_once():
         ([{"role": "assistant", "tool_calls": [{"function": {"name": "x"}, "id": 3}, 7]}], "messages[0].tool_calls[1]"),
         ([*START, {"role": "assistant", "tool_calls": {}}, START[1]], None),
         ([*START, {"role": "assistant", "tool_calls": 3}], "messages[2]"),
+        ([*START, {"role": "tool", "content": "x", "tool_call_id": "1"}], "messages[2]"),
     ],
 )  # fmt: skip
 async def test_malformed_messages_are_refused_with_their_place(messages, param):
@@ -68,7 +71,12 @@ async def test_malformed_messages_are_refused_with_their_place(messages, param):
             assert response.json()["error"]["param"] == param
 
 
-@pytest.mark.parametrize("tools", [{}, [{}], [{"type": "function"}], [{"type": "function", "function": {"name": 3}}]])
+HUGE = {"type": "function", "function": {"name": "x", "description": "x" * 300_000}}
+
+
+@pytest.mark.parametrize(
+    "tools", [{}, [{}], [{"type": "function"}], [{"type": "function", "function": {"name": 3}}], [HUGE]]
+)
 async def test_malformed_tools_are_refused(tools):
     async with opened(ScriptedPolicy(["fine"])) as http:
         response = await ask(http, tools=tools)
@@ -80,6 +88,19 @@ async def test_malformed_json_is_refused(body):
     async with opened(ScriptedPolicy(["never"])) as http:
         assert error(await http.post("/chat/completions", content=body)) == (400, "invalid_request")
         assert len(http.episode.notes) == 1
+
+
+def test_half_a_surrogate_in_a_tool_is_replaced_as_in_any_text():
+    tool = {"type": "function", "function": {"name": "x", "description": "\udcff"}}
+    body = json.dumps({"model": "policy", "messages": START, "tools": [tool]})
+    assert read_request(body.encode(), "policy").tools[0]["function"]["description"] == "\ufffd"
+
+
+async def test_what_is_quoted_of_a_mistake_is_cut():
+    async with opened(ScriptedPolicy(["never"])) as http:
+        assert error(await ask(http, model="x" * 5_000_000)) == (404, "model_not_found")
+        assert error(await ask(http, **{"y" * 5_000_000: 1})) == (400, "unsupported_parameter")
+        assert max(map(len, http.episode.notes)) < 1100
 
 
 async def test_another_model_is_not_here():
@@ -94,6 +115,7 @@ async def test_another_model_is_not_here():
 async def test_what_is_not_served_says_so_in_the_same_shape(method, path, status):
     async with opened(ScriptedPolicy([])) as http:
         assert error(await http.request(method, path)) == (status, "not_served")
+        assert f"{method} /v1{path}" in http.episode.notes[0]
 
 
 async def test_an_oversized_body_is_refused_before_it_is_read_whole():

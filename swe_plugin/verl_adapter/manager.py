@@ -145,12 +145,15 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
             worker.cool.remote()
 
     def _spawn(self, position: int) -> Any:
-        """Start a worker on the node that its position belongs to, or on any other if that one is gone."""
-        nodes = _living_nodes()
+        """Start a worker on the node that its position belongs to, or on any other if that one is gone. Once nodes were
+        started for workers, no others are used."""
+        marked = _living_nodes(NODE_RESOURCE)
+        nodes = marked or _living_nodes("CPU")
+        room: dict[str, Any] = {"num_cpus": 0, "resources": {NODE_RESOURCE: 1e-3}} if marked else {}
         self._pinned_to[position] = nodes[position % len(nodes)]
         return self.agent_loop_workers_class.options(
             name=f"agent_loop_worker_{position}_{uuid.uuid4().hex[:8]}",
-            num_cpus=0,
+            **room,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=self._pinned_to[position], soft=True),
         ).remote(self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles)
 
@@ -211,11 +214,9 @@ class SweAgentLoopManager(AgentLoopManagerTQ):  # type: ignore[misc]
             del self._deaths[self._dispatched.pop(uid).position]
 
 
-def _living_nodes() -> list[str]:
-    """Where workers go: nodes that were started for them, or else all that have a CPU to give."""
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    marked = [node for node in alive if node["Resources"].get(NODE_RESOURCE, 0) > 0]
-    return [node["NodeID"] for node in marked or alive if marked or node["Resources"].get("CPU", 0) > 0]
+def _living_nodes(resource: str = "memory") -> list[str]:
+    """Those that have some of it; all have memory."""
+    return [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get(resource, 0) > 0]
 
 
 def _start_error(worker: Any) -> Exception | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import swe_plugin
 from swe_plugin import config, hookspecs
 from swe_plugin.rollout.failures_doc import failures_markdown
 
@@ -77,7 +78,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         FileNotFoundError: not run from a clone.
     """
-    folder = Path(config.__file__).parent.parent / "docs"
+    folder = Path(swe_plugin.__file__).parent.parent / "docs"
     stale = [path for path, text in _pages(folder) if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         print("\n".join(f"{path} is not current: make docs" for path in stale) or "generated docs are current")

@@ -36,7 +36,7 @@ def test_generated_pages_are_current():
 
 @pytest.mark.parametrize("key", keys(), ids=lambda key: key.path)
 def test_every_key_has_a_meaning_and_a_row(key):
-    assert key.meaning, f"{key.path} has no docstring in config.py"
+    assert key.meaning, f"{key.path} has no docstring in the schema"
     assert f"`{key.path}`" in text("docs/configuration.md")
 
 

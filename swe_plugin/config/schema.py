@@ -1,22 +1,9 @@
-"""Schema of the ``swe:`` section, the only configuration that is ours; every other key is verl's.
-
-Dataclasses are the schema (types, defaults, one docstring per field); OmegaConf merges and checks.
-Precedence, low to high: these defaults, recipe YAML, user YAML, command line.
-"""
+"""The keys of the ``swe:`` section: types, defaults, one docstring per field."""
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
-
-from swe_plugin.errors import ConfigError
+from typing import Any
 
 __all__ = [
     "DemoConfig",
@@ -29,15 +16,7 @@ __all__ = [
     "ScaffoldConfig",
     "SlotsConfig",
     "SweConfig",
-    "check_key",
-    "load_config",
-    "read_options",
 ]
-
-_MOST_RESERVED = 0.4
-
-
-_T = TypeVar("_T")
 
 
 @dataclass
@@ -271,138 +250,3 @@ class SweConfig:
     generates the next batch while it trains (docs/overlap.md)."""
     plugins: list[str] = field(default_factory=list)
     """Plugins this run needs: a missing or broken one stops it."""
-
-
-def load_config(section: Mapping[str, Any] | DictConfig | None) -> SweConfig:
-    """Check a ``swe:`` section against the schema and fill in defaults.
-
-    Raises:
-        ConfigError: unknown key (with the nearest known one), wrong type, or limits that contradict.
-    """
-    plain = OmegaConf.to_container(section, resolve=True) if isinstance(section, DictConfig) else dict(section or {})
-    given = OmegaConf.create(plain)
-    try:
-        merged = OmegaConf.merge(OmegaConf.structured(SweConfig), given)
-        config = OmegaConf.to_object(merged)
-    except ConfigKeyError as error:
-        key = str(error.full_key or error.key)
-        raise ConfigError(f"swe.{key}", OmegaConf.select(given, key), _did_you_mean(key)) from error
-    except OmegaConfBaseException as error:
-        key = str(error.full_key or error.key)
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"swe.{key}", OmegaConf.select(given, key), reason) from error
-    assert isinstance(config, SweConfig)
-    _check_limits(config)
-    return config
-
-
-def read_options(schema: type[_T], given: Mapping[str, Any], prefix: str) -> _T:
-    """Settings of a plugin's own, checked like ours.
-
-    Args:
-        schema: a dataclass.
-        given: what the user wrote.
-        prefix: dotted path of the section, for the error.
-
-    Raises:
-        ConfigError: an unknown key, with the nearest known one, or a wrong type.
-    """
-    try:
-        made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), dict(given)))
-    except OmegaConfBaseException as error:
-        key, known = str(error.full_key or error.key), [field.name for field in dataclasses.fields(schema)]  # type: ignore[arg-type]
-        fix = str(error).splitlines()[0]
-        if isinstance(error, ConfigKeyError):
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-            fix = f"unknown key; did you mean {near[0]}?" if near else f"unknown key; there are {', '.join(known)}"
-        raise ConfigError(f"{prefix}.{key}", given.get(key), fix) from error
-    assert isinstance(made, schema)
-    return made
-
-
-def check_key(key: str, value: object = None) -> None:
-    """Refuse a dotted key, ``swe.`` included, that is not in the schema.
-
-    Args:
-        key: of a section or a leaf; below a mapping anything goes.
-        value: what it should become, for the error.
-
-    Raises:
-        ConfigError: unknown key, with the nearest known one.
-    """
-    schema, path = OmegaConf.structured(SweConfig), key.removeprefix("swe.")
-    known = _keys(schema)
-    mappings = [name for name in known if OmegaConf.get_type(OmegaConf.select(schema, name)) is dict]
-    if path not in known and not path.startswith(tuple(f"{name}." for name in mappings)):
-        raise ConfigError(key, value, _did_you_mean(path))
-
-
-def _did_you_mean(key: str) -> str:
-    known = sorted(_keys(OmegaConf.structured(SweConfig)))
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"unknown key; did you mean swe.{near[0]}?" if near else "unknown key; see docs/configuration.md"
-
-
-def _keys(node: DictConfig, prefix: str = "") -> list[str]:
-    keys: list[str] = []
-    for name in map(str, node):
-        path = f"{prefix}{name}"
-        child = node._get_node(name)
-        keys += [path, *_keys(child, f"{path}.")] if isinstance(child, DictConfig) else [path]
-    return keys
-
-
-def _check_limits(config: SweConfig) -> None:
-    scaffold = config.scaffold
-    if scaffold.command_timeout_s > scaffold.wall_clock_s:
-        raise ConfigError(
-            "swe.scaffold.command_timeout_s",
-            scaffold.command_timeout_s,
-            f"must not exceed swe.scaffold.wall_clock_s={scaffold.wall_clock_s}",
-        )
-    if scaffold.wall_clock_s > config.failure.rollout_timeout_s:
-        raise ConfigError(
-            "swe.scaffold.wall_clock_s",
-            scaffold.wall_clock_s,
-            f"must not exceed swe.failure.rollout_timeout_s={config.failure.rollout_timeout_s}",
-        )
-    for key, value in {
-        "swe.scaffold.max_turns": scaffold.max_turns,
-        "swe.failure.max_attempts": config.failure.max_attempts,
-        "swe.grading.max_attempts": config.grading.max_attempts,
-        "swe.slots.start": config.slots.start,
-        "swe.slots.running": config.slots.running,
-        "swe.slots.grading": config.slots.grading,
-        "swe.slots.io": config.slots.io,
-    }.items():
-        if value < 1:
-            raise ConfigError(key, value, "must be at least 1")
-    if not 0 <= config.slots.reserved <= _MOST_RESERVED:
-        fix = f"must be from 0 to {_MOST_RESERVED}: it is kept twice, and the rest is for everybody"
-        raise ConfigError("swe.slots.reserved", config.slots.reserved, fix)
-    for key, value in {
-        "swe.scaffold.keep_observations": scaffold.keep_observations,
-        "swe.scaffold.summarize_after": scaffold.summarize_after,
-    }.items():
-        if value < 0:
-            raise ConfigError(key, value, "must be 0 (the whole history is kept) or more")
-    _check_date(config.policy.template_date)
-    policies = ("ignore", "flag", "zero", "drop")
-    honesty = ((f"swe.grading.honesty.{name}", text, policies) for name, text in vars(config.grading.honesty).items())
-    for key, text, known in (
-        *honesty,
-        ("swe.environment.network", config.environment.network, ("none", "full")),
-        ("swe.policy.on_rewrite", config.policy.on_rewrite, ("keep", "segment")),
-        ("swe.scaffold.action", scaffold.action, ("fenced", "tools")),
-        ("swe.overlap", config.overlap, ("off", "prewarm", "async")),
-        ("swe.failure.zero_advantage", config.failure.zero_advantage, ("keep", "drop", "refill")),
-    ):
-        if text not in known:
-            raise ConfigError(key, text, f"must be one of {', '.join(known)}")
-
-
-def _check_date(text: str) -> None:
-    try:
-        datetime.date.fromisoformat(text or "2026-01-31")
-    except ValueError as error:
-        raise ConfigError("swe.policy.template_date", text, "must be a date like 2026-01-31, or empty") from error

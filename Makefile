@@ -32,7 +32,7 @@ DEV := $(VENV)/.installed-dev
 RESULTS := .pytest_cache/results
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-crowd bench-commands bench-images bench-gateway bench-agents bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-phases bench-crowd bench-commands bench-images bench-gateway bench-agents bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -115,6 +115,9 @@ bench: $(DEV) ## latencies of this machine into docs/benchmarks.md
 
 bench-environments: $(DEV) ## environments beside docker, bubblewrap, a peer and the kernel's floor (as root)
 	$(BIN)/python tests/benchmarks/bench_environments.py
+
+bench-phases: $(DEV) ## where the start of a sandbox goes, phase by phase (as root)
+	$(BIN)/python tests/benchmarks/bench_phases.py
 
 bench-crowd: $(DEV) ## a thousand sandboxes alive at once (as root)
 	$(BIN)/python tests/benchmarks/bench_crowd.py

@@ -1,5 +1,6 @@
 """The parts of the zygote that need no kernel: frames, output buffer, system-call filter, cgroup files."""
 
+import os
 import struct
 
 import pytest
@@ -147,11 +148,21 @@ LIMITS = {"memory_bytes": 512 << 20, "pids": 99, "cpus": 1.5}
 def test_cgroup_limits_are_written_in_the_words_of_each_version(tmp_path, version, files):
     group = tmp_path / "group"
     group.mkdir()
-    (group / "memory.swap.max").touch()
+    for name in {"memory.swap.max", "cpu.cfs_period_us", *files}:
+        (group / name).touch()
     groups = dict.fromkeys(("memory", "pids", "cpu"), str(group))
     cgroups.create(groups, version, **LIMITS)
     assert {name: (group / name).read_text() for name in files} == files
     assert not (group / "memory.memsw.limit_in_bytes").exists()  # optional, and not there
+
+
+@pytest.mark.parametrize(("version", "name"), [(1, "tasks"), (2, "cgroup.procs")])
+def test_a_process_joins_by_the_file_that_takes_the_least_lock(tmp_path, version, name):
+    (tmp_path / name).touch()
+    (member,) = cgroups.open_members({"memory": str(tmp_path), "pids": str(tmp_path)}, version)
+    os.write(member, b"0")
+    os.close(member)
+    assert (tmp_path / name).read_text() == "0"
 
 
 def test_removing_cgroups_tells_busy_from_gone(tmp_path):

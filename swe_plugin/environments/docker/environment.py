@@ -187,7 +187,6 @@ class DockerEnvironment(SupervisedEnvironment):
         return Plan(
             mode="user",  # the supervisor has the agent's identity, and no right to change it
             layers=[],
-            mount_point="",
             workdir=spec.image.workdir,
             env=env,
             network=spec.network,

@@ -76,7 +76,7 @@ class SandboxEnvironment(SupervisedEnvironment):
         ours, theirs = socket.socketpair()
         try:
             self._channel = Channel(ours, self.spec.label)
-            await zygote.start(self._number, theirs, self._mode)
+            await zygote.start(self._number, theirs, self._mode, plan.network)
         finally:
             theirs.close()
         try:
@@ -134,7 +134,6 @@ class SandboxEnvironment(SupervisedEnvironment):
         return Plan(
             mode=mode,
             layers=[str(path) for path in layers.directories],
-            mount_point=str(zygote.mount_point),
             workdir=spec.image.workdir,
             env=layers.environment(spec.env),
             network=spec.network,

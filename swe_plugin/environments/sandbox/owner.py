@@ -64,7 +64,8 @@ class ZygoteProcess:
             raise EnvironmentStartError(f"sandbox: cannot start {command[0]}: {error}") from error
         finally:
             theirs.close()
-        hello = {"groups": {name: str(path) for name, path in self._groups.items()}, "version": self.hierarchy.version}
+        groups = {name: str(path) for name, path in self._groups.items()}
+        hello = {"groups": groups, "version": self.hierarchy.version, "mount_point": str(self.mount_point)}
         with contextlib.suppress(OSError):  # it died at once: the first start will say so
             self._control.send(json.dumps(hello).encode())
 
@@ -81,28 +82,28 @@ class ZygoteProcess:
         """A fresh sandbox number."""
         return next(self._numbers)
 
-    async def start(self, number: int, end: socket.socket, mode: str) -> None:
-        """Ask for a sandbox of a mode that serves `end` of a socket.
+    async def start(self, number: int, end: socket.socket, mode: str, network: str) -> None:
+        """Ask for a sandbox of a mode and network that serves `end` of a socket.
 
         Raises:
             EnvironmentStartError: the zygote is gone or does not take requests.
         """
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, mode):
+            if self._try_start(number, end, mode, network):
                 return
             await asyncio.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def start_blocking(self, number: int, end: socket.socket, mode: str) -> None:
-        """The same for a thread without an event loop."""
+    def start_trial(self, number: int, end: socket.socket, mode: str) -> None:
+        """The same for a trial, from a thread without an event loop."""
         for _ in range(_SEND_ATTEMPTS):
-            if self._try_start(number, end, mode):
+            if self._try_start(number, end, mode, "none", trial=True):
                 return
             time.sleep(_SEND_PAUSE_S)
         raise EnvironmentStartError("sandbox: the zygote takes no requests")
 
-    def _try_start(self, number: int, end: socket.socket, mode: str) -> bool:
-        return self._try_send({"op": "start", "id": number, "mode": mode}, end)
+    def _try_start(self, number: int, end: socket.socket, mode: str, network: str, *, trial: bool = False) -> bool:
+        return self._try_send({"op": "start", "id": number, "mode": mode, "network": network, "trial": trial}, end)
 
     def _try_send(self, request: dict[str, object], end: socket.socket) -> bool:
         try:

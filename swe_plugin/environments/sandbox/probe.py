@@ -140,7 +140,6 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     plan = Plan(
         mode=mode,
         layers=[str(layer)],
-        mount_point=str(zygote.mount_point),
         workdir="/trial",
         env={},
         network="none",
@@ -157,7 +156,7 @@ def try_mode(zygote: ZygoteProcess, mode: str) -> str:
     ours, theirs = socket.socketpair()
     with ours:
         try:
-            zygote.start_blocking(number, theirs, mode)
+            zygote.start_trial(number, theirs, mode)
         except EnvironmentStartError as error:
             return str(error)
         finally:

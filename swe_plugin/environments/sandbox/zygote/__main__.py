@@ -10,7 +10,8 @@ import sys
 import types
 
 
-def _main() -> None:
+def alone() -> None:
+    """Make the zygote's modules importable without the packages above them."""
     here = __file__.rpartition("/")[0]
     names = ["swe_plugin", "swe_plugin.environments", "swe_plugin.environments.sandbox"]
     for depth, name in enumerate(names):
@@ -19,6 +20,9 @@ def _main() -> None:
         sys.modules[name] = package
     sys.path.insert(0, here.rsplit("/", len(names) + 1)[0])
 
+
+def _main() -> None:
+    alone()
     from swe_plugin.environments.sandbox.zygote.server import serve
 
     serve(int(sys.argv[1]))

@@ -1,8 +1,9 @@
-"""From a request to a sandbox: what the zygote's child does in its new namespaces before it serves as PID 1."""
+"""What the zygote's child does in its new namespaces before it serves as PID 1, partly ahead of any request."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import resource
 import socket
@@ -14,8 +15,8 @@ from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
 from swe_plugin.environments.sandbox.zygote.jobs import ignore_signals
 from swe_plugin.environments.sandbox.zygote.link import OwnerLink
-from swe_plugin.environments.sandbox.zygote.mounts import enter_root
-from swe_plugin.environments.sandbox.zygote.plan import Plan
+from swe_plugin.environments.sandbox.zygote.mounts import enter_root, lay_out
+from swe_plugin.environments.sandbox.zygote.plan import AGENT, Ground, Plan
 from swe_plugin.environments.sandbox.zygote.seccomp import build_filter
 from swe_plugin.environments.sandbox.zygote.supervisor import Supervisor
 from swe_plugin.environments.sandbox.zygote.trial import run_trial
@@ -46,36 +47,33 @@ def _other_namespaces(network: str) -> int:
     return flags | (sys_.CLONE_NEWNET if network == "none" else 0)
 
 
-def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
-    """Build the sandbox around the calling process, which is PID 1 of a new PID namespace, and serve it.
+def run_sandbox(ground: Ground, end: socket.socket, uid: int, gid: int) -> None:
+    """Make the calling process, PID 1 of a new PID namespace, a sandbox, and serve it.
+
+    What needs no plan comes first; then it waits for its owner.
 
     Args:
-        channel: socket to the owner; nothing else is open but the plan's `namespace`.
-        plan: the sandbox.
+        ground: what is known by now.
+        end: socket to the zygote, over which the one to the owner comes; nothing else is open but the namespace.
         uid, gid: of the zygote, outside; mapped to the agent's in a user namespace.
 
-    Returns when the owner is gone. A failure is reported on the socket.
+    Returns when the owner is gone, or the zygote before there is one. A failure is reported to the owner.
     """
+    failure: Exception | None = None
     try:
-        if _NO_FILTER:
-            raise ValueError(_NO_FILTER)
-        sys_.prctl(sys_.PR_SET_PDEATHSIG, 9)
-        ignore_signals()
-        if plan.user_namespace:
-            _map_ids(plan, uid, gid)
-        else:
-            with contextlib.suppress(OSError):
-                _write("/proc/self/oom_score_adj", _OOM_SCORE)
-        sys_.unshare(_other_namespaces(plan.network))
-        limits = {"memory_bytes": plan.memory_bytes, "pids": plan.pids, "cpus": plan.cpus}
-        cgroups.create(plan.cgroups, plan.cgroup_version, **limits)  # type: ignore[arg-type]
-        cgroup_fds = cgroups.open_members(plan.cgroups)
-        enter_root(plan)
-        sys_.sethostname("sandbox")
-        if plan.network == "none":
-            sys_.loopback_up()
-        check_image(plan)
-        _harden(_FILTER if plan.namespace < 0 else _FILTER_BEFORE_JOINING)
+        _prepare(ground, uid, gid)
+    except (OSError, ValueError) as error:
+        failure = error
+    channel = _await_owner(end)
+    plan = receive_plan(channel.fileno()) if channel else None
+    if channel is None or plan is None:
+        return
+    if ground.namespace >= 0:
+        plan = dataclasses.replace(plan, uid=ground.first, gid=ground.first, namespace=ground.namespace)
+    try:
+        if failure:
+            raise failure
+        cgroup_fds = _finish(plan)
         if plan.trial:
             run_trial(plan, cgroup_fds)
             channel.sendall(encode({"id": 0}))
@@ -88,6 +86,42 @@ def run_sandbox(channel: socket.socket, plan: Plan, uid: int, gid: int) -> None:
     supervisor.run(0)
 
 
+def _prepare(ground: Ground, uid: int, gid: int) -> None:
+    sys_.prctl(sys_.PR_SET_PDEATHSIG, 9)
+    ignore_signals()
+    if _NO_FILTER:
+        raise ValueError(_NO_FILTER)
+    user_namespace = ground.mode == "user"
+    if user_namespace:
+        _map_ids(uid, gid)
+    else:
+        with contextlib.suppress(OSError):
+            sys_.write("/proc/self/oom_score_adj", _OOM_SCORE)
+    sys_.unshare(_other_namespaces(ground.network))
+    lay_out(ground.mount_point, user_namespace=user_namespace, owner=ground.first)
+    sys_.sethostname("sandbox")
+    if ground.network == "none":
+        sys_.loopback_up()
+
+
+def _await_owner(end: socket.socket) -> socket.socket | None:
+    """The socket to the owner, once there is one; None if the zygote is gone."""
+    data, fds, _, _ = socket.recv_fds(end, 1, 1)
+    end.close()
+    return socket.socket(fileno=fds[0]) if data else None
+
+
+def _finish(plan: Plan) -> list[int]:
+    """The rest of the sandbox; returns descriptors of its cgroups."""
+    limits = {"memory_bytes": plan.memory_bytes, "pids": plan.pids, "cpus": plan.cpus}
+    cgroups.create(plan.cgroups, plan.cgroup_version, **limits)  # type: ignore[arg-type]
+    cgroup_fds = cgroups.open_members(plan.cgroups, plan.cgroup_version)
+    enter_root(plan)
+    check_image(plan)
+    _harden(_FILTER if plan.namespace < 0 else _FILTER_BEFORE_JOINING)
+    return cgroup_fds
+
+
 def error_text(error: Exception) -> str:
     """The message without the error number; calls of ours already name themselves."""
     if isinstance(error, OSError) and error.filename is not None:
@@ -95,10 +129,10 @@ def error_text(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _map_ids(plan: Plan, uid: int, gid: int) -> None:
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{plan.uid} {uid} 1")
-    _write("/proc/self/gid_map", f"{plan.gid} {gid} 1")
+def _map_ids(uid: int, gid: int) -> None:
+    sys_.write("/proc/self/setgroups", "deny")
+    sys_.write("/proc/self/uid_map", f"{AGENT} {uid} 1")
+    sys_.write("/proc/self/gid_map", f"{AGENT} {gid} 1")
 
 
 def check_image(plan: Plan) -> None:
@@ -137,11 +171,6 @@ def _harden(program: bytes) -> None:
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     sys_.prctl(sys_.PR_SET_DUMPABLE, 0)
     sys_.set_seccomp_filter(program)
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
 
 
 def receive_plan(reader: int) -> Plan | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from swe_plugin.environments.sandbox.zygote import syscalls as sys_
+
 __all__ = ["create", "limit_files", "open_members", "remove"]
 
 _PERIOD_US = 100_000
@@ -43,13 +45,17 @@ def create(groups: dict[str, str], version: int, *, memory_bytes: int, pids: int
             file = os.path.join(path, name.removeprefix("?"))
             if name.startswith("?") and not os.path.exists(file):
                 continue
-            with open(file, "w") as limit:
-                limit.write(value)
+            sys_.write(file, value)
 
 
-def open_members(groups: dict[str, str]) -> list[int]:
-    """Descriptors into which a process writes ``0`` to join; usable after the pivot."""
-    return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in sorted(set(groups.values()))]
+def open_members(groups: dict[str, str], version: int) -> list[int]:
+    """Descriptors into which a process of one thread writes ``0`` to join; usable after the pivot.
+
+    In version 1 that is ``tasks``: moving oneself by it takes no lock, by ``cgroup.procs`` it takes one for which the
+    kernel waits until every processor has passed a quiet state, milliseconds during which nobody on the node forks.
+    """
+    name = "tasks" if version == 1 else "cgroup.procs"
+    return [os.open(f"{path}/{name}", os.O_WRONLY | os.O_CLOEXEC) for path in sorted(set(groups.values()))]
 
 
 def remove(groups: dict[str, str]) -> bool:

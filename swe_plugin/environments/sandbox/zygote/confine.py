@@ -55,8 +55,8 @@ def become_agent(plan: Plan) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     os.umask(0o022)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("500")
+    with contextlib.suppress(OSError):
+        sys_.write("/proc/self/oom_score_adj", "500")
     _set_limits(plan)
     sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)

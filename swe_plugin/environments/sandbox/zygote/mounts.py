@@ -8,7 +8,7 @@ import os
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.plan import Plan
 
-__all__ = ["enter_root"]
+__all__ = ["enter_root", "lay_out"]
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
@@ -36,37 +36,47 @@ _READ_ONLY = ("sys", "bus", "fs", "irq", "tty", "pressure")
 _SAFE = sys_.MS_NOSUID | sys_.MS_NODEV
 
 
-def enter_root(plan: Plan) -> None:
-    """Mount everything in the current (new) mount namespace and make it the root directory.
+def lay_out(mount_point: str, *, user_namespace: bool, owner: int = -1) -> None:
+    """In a new mount namespace, mount what needs no plan: one tmpfs with a ``dev`` and a ``proc``; it becomes the cwd.
+
+    Args:
+        mount_point: an empty directory of the host.
+        user_namespace: the sandbox lives in a user namespace of its own.
+        owner: of the directories to come; -1: the caller.
 
     Raises:
         OSError: a mount failed; the message says which.
     """
     sys_.mount("none", "/", flags=sys_.MS_REC | sys_.MS_PRIVATE)
-    resolver = _resolver() if plan.network == "full" else b""
-    lowers = [_open_layer(path, plan) for path in plan.layers]
-    own = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (plan.upper, plan.work) if path]
-    sys_.mount(
-        "tmpfs",
-        plan.mount_point,
-        "tmpfs",
-        _SAFE,
-        f"size={plan.disk_bytes},nr_inodes={plan.disk_inodes},mode=0755",
-    )
-    os.chdir(plan.mount_point)
+    sys_.mount("tmpfs", mount_point, "tmpfs", _SAFE, "size=64k,nr_inodes=64,mode=0755")
+    os.chdir(mount_point)
+    for name in ("dev", "proc"):
+        os.mkdir(name)
     for name, mode in {"upper": 0o755, "work": 0o755, "root": 0o755, "tmp": 0o1777, "shm": 0o1777}.items():
         os.mkdir(name)
         os.chmod(name, mode)
-        if plan.namespace >= 0:
-            os.chown(name, plan.uid, plan.gid)
+        os.chown(name, owner, owner)
+    _devices()
+    sys_.mount("proc", "proc", "proc", _SAFE | sys_.MS_NOEXEC, _proc_options(user_namespace))
+    _mask_proc()
+
+
+def enter_root(plan: Plan) -> None:
+    """Put the layers of the plan below what `lay_out` made, and make that the root directory.
+
+    Raises:
+        OSError: a mount failed; the message says which.
+    """
+    resolver = _resolver() if plan.network == "full" else b""
+    lowers = [_open_layer(path, plan) for path in plan.layers]
+    own = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (plan.upper, plan.work) if path]
+    bounds = f"size={plan.disk_bytes},nr_inodes={plan.disk_inodes}"
+    sys_.mount("none", ".", flags=sys_.MS_REMOUNT | _SAFE, data=bounds)
     _overlay(lowers, own, plan)
     os.chdir("root")
     for name in ("dev", "proc", "tmp"):
         os.makedirs(name, exist_ok=True)
-    _devices()
-    sys_.mount("../tmp", "tmp", flags=sys_.MS_BIND)
-    sys_.mount("proc", "proc", "proc", _SAFE | sys_.MS_NOEXEC, _proc_options(plan))
-    _mask_proc()
+        sys_.mount(f"../{name}", name, flags=sys_.MS_BIND if name == "tmp" else sys_.MS_MOVE)
     sys_.pivot_root(".", ".")
     sys_.umount(".", sys_.MNT_DETACH)
     os.chdir("/")
@@ -111,7 +121,7 @@ def _devices() -> None:
         os.mkdir(f"dev/{name}")
     sys_.mount("devpts", "dev/pts", "devpts", sys_.MS_NOSUID | sys_.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
     os.symlink("pts/ptmx", "dev/ptmx")
-    sys_.mount("../shm", "dev/shm", flags=sys_.MS_BIND)
+    sys_.mount("shm", "dev/shm", flags=sys_.MS_BIND)
 
 
 def _bind_device(name: str, target: str) -> None:
@@ -122,10 +132,10 @@ def _bind_device(name: str, target: str) -> None:
     sys_.mount("none", target, flags=flags)
 
 
-def _proc_options(plan: Plan) -> str:
+def _proc_options(user_namespace: bool) -> str:
     # The supervisor does not even show. It sees all itself: by its group as the host's root, by CAP_SYS_PTRACE in a
     # user namespace (where group 0 must not count, as the caller's own group may be it).
-    return "hidepid=4" if plan.user_namespace else "hidepid=2,gid=0"
+    return "hidepid=4" if user_namespace else "hidepid=2,gid=0"
 
 
 def _mask_proc() -> None:

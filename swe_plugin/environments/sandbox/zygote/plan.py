@@ -6,7 +6,27 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Plan"]
+__all__ = ["AGENT", "Ground", "Plan"]
+
+AGENT = 1000
+"""User and group of an agent that is not root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a sandbox can be built on before its plan is known.
+
+    Attributes:
+        mode, network: see `Plan`.
+        mount_point: an empty directory of the host, used in the private mount namespace only.
+        first, namespace: host id of root inside and descriptor of its user namespace (``rootmap``), or -1.
+    """
+
+    mode: str
+    network: str
+    mount_point: str
+    first: int = -1
+    namespace: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +36,6 @@ class Plan:
     Attributes:
         mode: ``root``, ``rootmap`` or ``user``.
         layers: read-only directories of the host, topmost first.
-        mount_point: an empty directory of the host, used in the private mount namespace only.
         workdir: directory inside in which commands run.
         env: the agent's environment variables, complete.
         network: ``none`` or ``full``.
@@ -32,7 +51,6 @@ class Plan:
 
     mode: str
     layers: list[str]
-    mount_point: str
     workdir: str
     env: dict[str, str]
     network: str
@@ -43,8 +61,8 @@ class Plan:
     cpus: float
     output_bytes: int
     open_files: int = 4096
-    uid: int = 1000
-    gid: int = 1000
+    uid: int = AGENT
+    gid: int = AGENT
     cgroups: dict[str, str] = field(default_factory=dict)
     cgroup_version: int = 1
     trial: bool = False

@@ -1,8 +1,9 @@
 """The zygote: a small process that forks sandboxes and cleans up after them.
 
-It serves its owner over a SEQPACKET socket: ``{"op": "start", "id": n, "mode": str}`` with the
-sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
-sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. When the owner
+It serves its owner over a SEQPACKET socket: ``{"op": "start", "id": n, "mode": str, "network": str, "trial": bool}``
+with the sandbox's end of a socket attached, and ``{"op": "kill", "id": n}``. It keeps a copy of that socket until the
+sandbox and its cgroups are gone, so that the owner sees the end of the stream exactly then. For every mode that was
+asked for it keeps a few spare children, made while it has nothing else to do. When the owner
 dies, the control socket ends and everything is killed. ``{"op": "give", "id": n}`` with another control socket
 attached makes whoever has its other end the owner of that sandbox; the zygote lives as long as any owner.
 """
@@ -10,8 +11,8 @@ attached makes whoever has its other end the owner of that sandbox; the zygote l
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
+import itertools
 import json
 import os
 import selectors
@@ -19,10 +20,12 @@ import signal
 import socket
 import time
 import traceback
+from typing import Any
 
 from swe_plugin.environments.sandbox.zygote import build, cgroups
 from swe_plugin.environments.sandbox.zygote import syscalls as sys_
 from swe_plugin.environments.sandbox.zygote.frames import encode
+from swe_plugin.environments.sandbox.zygote.plan import Ground
 from swe_plugin.environments.sandbox.zygote.ranges import Range, Ranges
 
 __all__ = ["serve"]
@@ -30,20 +33,29 @@ __all__ = ["serve"]
 _RETRY_S = 0.005
 _GIVE_UP_S = 5.0
 """A cgroup that is busy for longer is left to the reaper."""
+_SPARES = min(os.cpu_count() or 1, 8)
+"""Of a mode; more starts at once than processors wait for a processor anyway."""
 
 
 class _Sandbox:
-    def __init__(self, number: int, pid: int, channel: socket.socket, owner: socket.socket, ids: Range | None) -> None:
-        self.number, self.pid, self.channel, self.owner, self.ids = number, pid, channel, owner, ids
+    """A child: a spare until it has a number, an owner and a copy of the owner's socket to it."""
+
+    def __init__(self, pid: int, end: socket.socket, ids: Range | None) -> None:
+        self.pid, self.end, self.ids = pid, end, ids
+        self.number = 0
+        self.channel: socket.socket | None = None
+        self.owner: socket.socket | None = None
         self.groups: dict[str, str] = {}
         self.give_up_at = 0.0
 
 
 class _Zygote:
-    def __init__(self, control: socket.socket, groups: dict[str, str]) -> None:
+    def __init__(self, control: socket.socket, groups: dict[str, str], mount_point: str) -> None:
         self._owners = {control}
-        self._groups = groups
+        self._groups, self._mount_point = groups, mount_point
+        self._children: dict[int, _Sandbox] = {}
         self._sandboxes: dict[int, _Sandbox] = {}
+        self._spares: dict[str, list[_Sandbox]] = {}
         self._dying: list[_Sandbox] = []
         self._ranges = Ranges()
         self._selector = selectors.DefaultSelector()
@@ -55,8 +67,12 @@ class _Zygote:
         for control in self._owners:
             self._watch(control)
         self._selector.register(wake, selectors.EVENT_READ)
-        while self._owners or self._sandboxes or self._dying:
-            for key, _ in self._selector.select(_RETRY_S if self._dying else None):
+        while self._owners or self._children or self._dying:
+            lacking = [mode for mode, spares in self._spares.items() if len(spares) < _SPARES]
+            events = self._selector.select(_RETRY_S if self._dying or lacking else None)
+            if not events and lacking:
+                self._add_spare(lacking[0])
+            for key, _ in events:
                 if key.fd == wake:
                     with contextlib.suppress(BlockingIOError):
                         os.read(wake, 4096)
@@ -79,6 +95,10 @@ class _Zygote:
         for sandbox in self._sandboxes.values():
             if sandbox.owner is control:
                 _kill(sandbox.pid)
+        if not self._owners:
+            for spare in itertools.chain(*self._spares.values()):
+                _kill(spare.pid)
+            self._spares.clear()
 
     def _receive(self, control: socket.socket) -> bool:
         try:
@@ -106,39 +126,71 @@ class _Zygote:
         self._owners.add(control)
         self._watch(control)
 
-    def _start(self, request: dict[str, object], channel: socket.socket, owner: socket.socket) -> None:
-        number, mode = int(str(request["id"])), str(request["mode"])
-        zygote = os.getuid(), os.getgid()
-        ids = None
+    def _start(self, request: dict[str, Any], channel: socket.socket, owner: socket.socket) -> None:
+        number, mode, network = request["id"], request["mode"], request["network"]
+        spares = []
+        if network == "none" and not request["trial"]:
+            spares = self._spares.setdefault(mode, [])
         try:
-            ids = self._ranges.take() if mode == "rootmap" else None
-            pid = sys_.clone(build.first_namespaces(mode))
+            sandbox = self._hand_over(channel, spares, mode, network)
         except OSError as error:
-            if ids is not None:
-                self._ranges.give_back(ids)
             with contextlib.suppress(OSError):
                 channel.sendall(encode({"id": 0, "error": build.error_text(error)}))
             channel.close()
             return
-        if pid == 0:
-            self._child(channel, zygote, ids)
-        sandbox = _Sandbox(number, pid, channel, owner, ids)
+        sandbox.number, sandbox.channel, sandbox.owner = number, channel, owner
         sandbox.groups = {name: f"{path}/{number}" for name, path in self._groups.items()}
         self._sandboxes[number] = sandbox
 
-    def _child(self, channel: socket.socket, zygote: tuple[int, int], ids: Range | None) -> None:
-        """In the new process: keep the socket and the user namespace of `ids` alone, and never return."""
+    def _hand_over(self, channel: socket.socket, spares: list[_Sandbox], mode: str, network: str) -> _Sandbox:
+        """Give the owner's socket to a spare that lives, or to a new child."""
+        while True:
+            spare = spares.pop(0) if spares else None
+            sandbox = spare or self._fork(mode, network)
+            with sandbox.end:
+                try:
+                    socket.send_fds(sandbox.end, [b"0"], [channel.fileno()])
+                except OSError:
+                    if spare:
+                        continue
+                    raise
+            return sandbox
+
+    def _add_spare(self, mode: str) -> None:
+        """Have one child more than was asked for, that waits with all done that needs no plan."""
+        try:
+            self._spares[mode].append(self._fork(mode, "none"))
+        except OSError:
+            del self._spares[mode]  # who asks for the next one is told
+
+    def _fork(self, mode: str, network: str) -> _Sandbox:
+        zygote = os.getuid(), os.getgid()
+        ours, theirs = socket.socketpair()
+        ids = None
+        try:
+            ids = self._ranges.take() if mode == "rootmap" else None
+            pid = sys_.clone(build.first_namespaces(mode))
+        except OSError:
+            if ids is not None:
+                self._ranges.give_back(ids)
+            raise
+        if pid == 0:
+            named = (ids.first, ids.namespace) if ids else ()
+            self._child(theirs, zygote, Ground(mode, network, self._mount_point, *named))
+        theirs.close()
+        self._children[pid] = _Sandbox(pid, ours, ids)
+        return self._children[pid]
+
+    def _child(self, end: socket.socket, zygote: tuple[int, int], ground: Ground) -> None:
+        """In the new process: keep the socket and the user namespace of `ground` alone, and never return."""
         try:
             signal.set_wakeup_fd(-1)
             low = 3
-            for fd in sorted([channel.fileno(), *([ids.namespace] if ids else [])]):
+            for fd in sorted({end.fileno(), ground.namespace} - {-1}):
                 os.closerange(low, fd)
                 low = fd + 1
             os.closerange(low, 1 << 16)
-            if plan := build.receive_plan(channel.fileno()):
-                if ids:
-                    plan = dataclasses.replace(plan, uid=ids.first, gid=ids.first, namespace=ids.namespace)
-                build.run_sandbox(channel, plan, *zygote)
+            build.run_sandbox(ground, end, *zygote)
         except BaseException as error:
             _report(error)
         finally:
@@ -147,17 +199,22 @@ class _Zygote:
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                for number, sandbox in list(self._sandboxes.items()):
-                    if sandbox.pid == ended[0]:
-                        sandbox.give_up_at = time.monotonic() + _GIVE_UP_S
-                        self._dying.append(self._sandboxes.pop(number))
+                if sandbox := self._children.pop(ended[0], None):
+                    self._sandboxes.pop(sandbox.number, None)
+                    for spares in self._spares.values():
+                        if sandbox in spares:
+                            spares.remove(sandbox)
+                    sandbox.give_up_at = time.monotonic() + _GIVE_UP_S
+                    self._dying.append(sandbox)
 
     def _gone(self, sandbox: _Sandbox) -> bool:
         if not cgroups.remove(sandbox.groups) and time.monotonic() < sandbox.give_up_at:
             return False
         if sandbox.ids is not None:
             self._ranges.give_back(sandbox.ids)
-        sandbox.channel.close()
+        for held in (sandbox.end, sandbox.channel):
+            if held is not None:
+                held.close()
         return True
 
 
@@ -176,8 +233,8 @@ def serve(fd: int) -> None:
     """Run until the owner is gone and every sandbox with it.
 
     Args:
-        fd: the control socket. Its first message is ``{"groups": {controller: directory}, "version": 1 or 2}``; the
-            directories are made here and removed at the end.
+        fd: the control socket. Its first message is ``{"groups": {controller: directory}, "version": 1 or 2,
+            "mount_point": str}``; the directories are made here and removed at the end.
     """
     control = socket.socket(fileno=fd)
     sys_.prctl(sys_.PR_SET_CHILD_SUBREAPER, 1)
@@ -192,4 +249,4 @@ def serve(fd: int) -> None:
         with contextlib.suppress(OSError):  # two real-time signals belong to the C library
             signal.signal(number, signal.SIG_DFL)  # whatever the owner ignores, agents do not
     gc.freeze()  # what is shared with the children stays shared: no collector touches it
-    _Zygote(control, groups).run()
+    _Zygote(control, groups, hello.get("mount_point", "")).run()

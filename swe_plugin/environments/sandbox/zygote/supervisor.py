@@ -32,7 +32,7 @@ class Supervisor:
     Args:
         connect: makes the link to the owner from the selector and what to call with each request.
         plan: the sandbox.
-        cgroup_fds: open ``cgroup.procs`` files of the agent's cgroups.
+        cgroup_fds: open files of the agent's cgroups.
     """
 
     def __init__(self, connect: Connect, plan: Plan, cgroup_fds: list[int]) -> None:

@@ -20,6 +20,7 @@ from docker.utils import kwargs_from_env
 
 from swe_plugin.environments.docker.bundle import bundle_key, write_bundle
 from swe_plugin.environments.docker.imports import exclusive, import_archive
+from swe_plugin.environments.docker.ready import ReadyContainers
 from swe_plugin.environments.docker.reaper import remove_container, remove_containers
 from swe_plugin.environments.leases import ResourceLease, reap
 from swe_plugin.errors import EnvironmentStartError
@@ -62,6 +63,7 @@ class Daemon:
         api: the SDK's low-level client; thread-safe for what is used here.
         machine: its architecture, as images name it.
         lease: on disk before the first container; every container carries its id as a label.
+        ready: its containers that were made ahead.
     """
 
     def __init__(self, host: str) -> None:
@@ -69,6 +71,7 @@ class Daemon:
         self.api, self.machine, version = _connect(host)
         self.is_podman = version.startswith("Podman")
         self.lease = ResourceLease("docker", daemons=[host])
+        self.ready = ReadyContainers()
         self.limits_disk = True
         """Whether the storage driver bounds a container's disk; found out by the first container."""
         self._makers, self._removers = _started("swe-docker-make", _MAKERS), _started("swe-docker-remove", _REMOVERS)
@@ -94,6 +97,7 @@ class Daemon:
         """
         for threads in (self._makers, self._removers):
             threads.shutdown(cancel_futures=True)  # a container that is being made would be missed below
+        self.ready.close()
         if self.lease.is_shared:
             self.api.close()
             self.lease.release()

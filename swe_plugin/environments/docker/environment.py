@@ -16,6 +16,7 @@ from swe_plugin.environments.docker.attach import StreamDemuxer, attach
 from swe_plugin.environments.docker.bundle import COMMAND
 from swe_plugin.environments.docker.daemon import Daemon, boundary, current_daemon, look_at_daemon
 from swe_plugin.environments.docker.images import Prepared, prepare
+from swe_plugin.environments.docker.ready import ReadyContainer
 from swe_plugin.environments.docker.reaper import LABEL
 from swe_plugin.environments.docker.settings import DockerSettings
 from swe_plugin.environments.factory import AGENT_ENV
@@ -89,19 +90,34 @@ class DockerEnvironment(SupervisedEnvironment):
         image, daemon = self._image, self._daemon
         assert image is not None
         assert daemon is not None
-        self._name = daemon.next_name()
-        self._making = daemon.make(self._make, daemon, image)
-        try:
-            stream = await asyncio.shield(self._making)
-        except EnvironmentStartError as error:
-            raise self._start_error(str(error)) from error
+        while (ready := daemon.ready.take(self._key(image))) is not None:
+            self._name, self._making = ready.name, asyncio.get_running_loop().create_future()
+            self._making.set_result(ready.stream)
+            if await self._connect(ready.stream, image):
+                break
+            await self.stop()  # it died while it waited
+        else:
+            self._name = daemon.next_name()
+            self._making = daemon.make(self._make, daemon, image, self._name, self.spec.label)
+            try:
+                stream = await asyncio.shield(self._making)
+            except EnvironmentStartError as error:
+                raise self._start_error(str(error)) from error
+            if not await self._connect(stream, image):
+                raise self._start_error("the container ended before it was ready; see the daemon's log")
+        if self._settings.ready:
+            daemon.make(self._make_ready, daemon, image)
+
+    async def _connect(self, stream: socket.socket, image: Prepared) -> bool:
+        """Send the plan and wait until the supervisor is ready; False if the container has ended."""
         self._channel = Channel(stream, self.spec.label, unwrap=StreamDemuxer(self.spec.label))
         try:
             header, _ = await self._channel.start(self._plan(image).to_dict())
         except EnvironmentUnavailable:
-            raise self._start_error("the container ended before it was ready; see the daemon's log") from None
+            return False
         if "error" in header:
             raise self._start_error(header["error"])
+        return True
 
     async def give(self) -> Parcel:
         """See `Movable.give`. The container ends with the stream to its supervisor."""
@@ -138,28 +154,48 @@ class DockerEnvironment(SupervisedEnvironment):
                 pull=self._settings.pull,
             )
 
-    def _make(self, daemon: Daemon, image: Prepared) -> socket.socket:
+    def _key(self, image: Prepared) -> tuple[object, ...]:
+        """What a container is made with; the rest comes with the plan."""
+        return image.id, image.user, self.spec.limits, self.spec.network, self._settings.open_files
+
+    def _make_ready(self, daemon: Daemon, image: Prepared) -> None:
+        """Blocking: one container more like this one, for whoever comes next, if there is a place for it."""
+        key, made = self._key(image), None
+        wanted, gone = daemon.ready.expect(key, self._settings.ready)
+        if not wanted:
+            return
+        try:
+            if gone is not None:
+                gone.stream.close()  # with which it ends, and is removed by the daemon
+            name = daemon.next_name()
+            made = ReadyContainer(key, name, self._make(daemon, image, name, "made ahead"))
+        except EnvironmentStartError as error:
+            logger.warning("docker: no container could be made ahead: %s", error)
+        finally:
+            daemon.ready.put(made)
+
+    def _make(self, daemon: Daemon, image: Prepared, name: str, label: str) -> socket.socket:
         """Blocking: create the container, connect to its supervisor, start it."""
         api = daemon.api
         with boundary(daemon.host):
-            self._create(daemon, image)
-            stream = attach(api, self._name)  # before the start, so that nothing is missed
+            self._create(daemon, image, name, label)
+            stream = attach(api, name)  # before the start, so that nothing is missed
             try:
-                api.start(self._name)
+                api.start(name)
             except BaseException:
                 stream.close()
                 raise
         return stream
 
-    def _create(self, daemon: Daemon, image: Prepared) -> None:
+    def _create(self, daemon: Daemon, image: Prepared, name: str, label: str) -> None:
         config: dict[str, Any] = {
-            "name": self._name,
+            "name": name,
             "entrypoint": COMMAND,
             "user": image.user,
             "hostname": "sandbox",
             "working_dir": "/",
             "stdin_open": True,
-            "labels": {LABEL: daemon.lease.id, "swe-plugin.label": self.spec.label},
+            "labels": {LABEL: daemon.lease.id, "swe-plugin.label": label},
             "healthcheck": {"test": ["NONE"]},
         }
         host = {**_limits(self.spec.limits, self._settings.open_files), **_HARDENED}

@@ -23,12 +23,14 @@ class DockerSettings:
         user: ``uid:gid`` of the agent; default the image's own for ``docker:``, else 1000:1000.
         pull: ``missing`` fetches a ``docker:`` reference that is not on the daemon, ``never`` refuses.
         open_files: descriptors of one process.
+        ready: containers that this process keeps started ahead of demand, of the images that were asked for last.
     """
 
     host: str = ""
     user: str = ""
     pull: str = "never"
     open_files: int = 4096
+    ready: int = 0
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -47,9 +49,10 @@ class DockerSettings:
             _refuse("user", found["user"], "must be UID:GID, two numbers")
         if found.get("pull", "never") not in _PULL:
             _refuse("pull", found["pull"], f"must be one of {', '.join(_PULL)}")
-        files = found.get("open_files", 64)
-        if not isinstance(files, int) or files < 64:
-            _refuse("open_files", files, "must be a number, at least 64")
+        for name, least in {"open_files": 64, "ready": 0}.items():
+            number = found.get(name, least)
+            if not isinstance(number, int) or number < least:
+                _refuse(name, number, f"must be a number, at least {least}")
         return cls(**{**found, "user": str(found.get("user", ""))})
 
     @staticmethod

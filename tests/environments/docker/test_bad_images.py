@@ -92,10 +92,15 @@ async def test_a_directory_is_an_image_whatever_it_holds(dockerd, tmp_path):
         (Image("oci:/x.tar"), {}, "/x.tar does not exist"),
         (Image(files={"../x": ""}), {}, "not a path inside"),
         (Image(workdir="testbed"), {}, "must be an absolute path"),
-        (Image(), {"colour": "blue"}, "unknown option of the docker backend; known: host, open_files, pull, user"),
+        (
+            Image(),
+            {"colour": "blue"},
+            "unknown option of the docker backend; known: host, open_files, pull, ready, user",
+        ),
         (Image(), {"user": "agent"}, "must be UID:GID"),
         (Image(), {"pull": "always"}, "must be one of never, missing"),
         (Image(), {"open_files": 3}, "at least 64"),
+        (Image(), {"ready": -1}, "ready=-1: must be a number, at least 0"),
     ],
 )
 async def test_a_mistake_in_the_task_or_the_options(dockerd, image, options, message):

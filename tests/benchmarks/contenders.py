@@ -38,6 +38,9 @@ class Contender(abc.ABC):
     async def stop(self, handle: Any) -> None:
         """Gone, with all it wrote."""
 
+    async def settle(self, at_once: int) -> None:  # noqa: B027 - most need no time
+        """Wait until so many starts will find what is made ahead of them."""
+
     async def close(self) -> None:  # noqa: B027 - most have nothing to undo
         """Undo `prepare`."""
 
@@ -66,6 +69,23 @@ class Docker(Ours):
     async def prepare(self, root: Path) -> str:
         done = await asyncio.to_thread(subprocess.run, ["docker", "info"], capture_output=True, text=True)
         return "no daemon answers" if done.returncode else ""
+
+
+class DockerReady(Docker):
+    """The same, with as many containers made ahead as start at once."""
+
+    async def settle(self, at_once: int) -> None:
+        """See `Contender`. The first start asks for them."""
+        from swe_plugin.environments.docker.daemon import current_daemon
+        from swe_plugin.environments.docker.settings import DockerSettings
+
+        self._options["ready"] = at_once
+        ready = current_daemon(DockerSettings.of({}).host).ready
+        while len(ready) != at_once:
+            if not ready.coming:  # every start leaves one behind, the first ones take none
+                for handle in await asyncio.gather(*(self.start() for _ in range(at_once))):
+                    await self.stop(handle)
+            await asyncio.sleep(0.01)
 
 
 class AgentBox(Contender):

@@ -26,12 +26,16 @@ class ReadyContainer:
 
 
 class ReadyContainers:
-    """Those that nobody has yet, oldest first. Thread-safe."""
+    """Those that nobody has yet, oldest first. Thread-safe.
+
+    Attributes:
+        coming: how many are being made.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[ReadyContainer] = []
-        self._coming = 0
+        self.coming = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -56,18 +60,18 @@ class ReadyContainers:
         """
         with self._lock:
             gone = None
-            if len(self._waiting) + self._coming >= at_most:
+            if len(self._waiting) + self.coming >= at_most:
                 gone = next((one for one in self._waiting if one.key != key), None)
                 if gone is None:
                     return False, None
                 self._waiting.remove(gone)
-            self._coming += 1
+            self.coming += 1
             return True, gone
 
     def put(self, made: ReadyContainer | None) -> None:
         """The expected one waits from now on, or could not be made."""
         with self._lock:
-            self._coming -= 1
+            self.coming -= 1
             if made is not None:
                 self._waiting.append(made)
 

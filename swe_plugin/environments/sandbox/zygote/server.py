@@ -56,6 +56,7 @@ class _Zygote:
         self._children: dict[int, _Sandbox] = {}
         self._sandboxes: dict[int, _Sandbox] = {}
         self._spares: dict[str, list[_Sandbox]] = {}
+        self._wanted: set[str] = set()
         self._dying: list[_Sandbox] = []
         self._ranges = Ranges()
         self._selector = selectors.DefaultSelector()
@@ -68,7 +69,7 @@ class _Zygote:
             self._watch(control)
         self._selector.register(wake, selectors.EVENT_READ)
         while self._owners or self._children or self._dying:
-            lacking = [mode for mode, spares in self._spares.items() if len(spares) < _SPARES]
+            lacking = [mode for mode in self._wanted if len(self._spares[mode]) < _SPARES]
             events = self._selector.select(_RETRY_S if self._dying or lacking else None)
             if not events and lacking:
                 self._add_spare(lacking[0])
@@ -98,7 +99,7 @@ class _Zygote:
         if not self._owners:
             for spare in itertools.chain(*self._spares.values()):
                 _kill(spare.pid)
-            self._spares.clear()
+            self._wanted.clear()
 
     def _receive(self, control: socket.socket) -> bool:
         try:
@@ -131,6 +132,7 @@ class _Zygote:
         spares = []
         if network == "none" and not request["trial"]:
             spares = self._spares.setdefault(mode, [])
+            self._wanted.add(mode)
         try:
             sandbox = self._hand_over(channel, spares, mode, network)
         except OSError as error:
@@ -161,7 +163,7 @@ class _Zygote:
         try:
             self._spares[mode].append(self._fork(mode, "none"))
         except OSError:
-            del self._spares[mode]  # who asks for the next one is told
+            self._wanted.discard(mode)  # who asks for the next one is told
 
     def _fork(self, mode: str, network: str) -> _Sandbox:
         zygote = os.getuid(), os.getgid()
@@ -201,9 +203,10 @@ class _Zygote:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if sandbox := self._children.pop(ended[0], None):
                     self._sandboxes.pop(sandbox.number, None)
-                    for spares in self._spares.values():
+                    for mode, spares in self._spares.items():
                         if sandbox in spares:
                             spares.remove(sandbox)
+                            self._wanted.discard(mode)  # not another one to the same death, until somebody asks
                     sandbox.give_up_at = time.monotonic() + _GIVE_UP_S
                     self._dying.append(sandbox)
 

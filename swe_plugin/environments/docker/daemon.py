@@ -64,6 +64,7 @@ class Daemon:
         machine: its architecture, as images name it.
         lease: on disk before the first container; every container carries its id as a label.
         ready: its containers that were made ahead.
+        bundle: what `ensure_bundle` returned; empty before.
     """
 
     def __init__(self, host: str) -> None:
@@ -72,6 +73,7 @@ class Daemon:
         self.is_podman = version.startswith("Podman")
         self.lease = ResourceLease("docker", daemons=[host])
         self.ready = ReadyContainers()
+        self.bundle = ""
         self.limits_disk = True
         """Whether the storage driver bounds a container's disk; found out by the first container."""
         self._makers, self._removers = _started("swe-docker-make", _MAKERS), _started("swe-docker-remove", _REMOVERS)
@@ -112,8 +114,8 @@ class Daemon:
     def ensure_bundle(self) -> str:
         """Name of the container, never started, whose volume other containers mount read-only. Blocking.
 
-        It can be inspected only when its volume is filled: no half-written supervisor is ever used. Looked for at
-        every start, because ``docker container prune`` takes it.
+        It can be inspected only when its volume is filled: no half-written supervisor is ever used.
+        ``docker container prune`` takes it: then a start fails that names it, and it has to be looked for again.
         """
         name = f"swe-plugin-guest-{bundle_key()}"
         with exclusive(name), contextlib.suppress(_Exists):
@@ -128,6 +130,7 @@ class Daemon:
             if self.is_podman:  # which fills a volume when its container starts; there is nothing to run in this one
                 with contextlib.suppress(APIError):
                     self.api.start(name)
+        self.bundle = name
         return name
 
     def _raise_if_there(self, name: str) -> None:

@@ -202,17 +202,22 @@ class DockerEnvironment(SupervisedEnvironment):
         if daemon.is_podman:
             host["ulimits"].append(_PODMAN_PROCESSES)
         host["network_mode"] = "none" if self.spec.network == "none" else "bridge"
-        host["volumes_from"] = [f"{daemon.ensure_bundle()}:ro"]
+        bundle = daemon.bundle or daemon.ensure_bundle()
+        host["volumes_from"] = [f"{bundle}:ro"]
         if daemon.limits_disk:
             host["storage_opt"] = {"size": f"{self.spec.limits.disk_mib}M"}
         try:
             daemon.api.create_container(image.id, **config, host_config=daemon.api.create_host_config(**host))
         except APIError as error:
-            if "storage_opt" not in host or "storage" not in str(error.explanation).lower():
+            said = str(error.explanation)
+            if bundle in said:
+                daemon.ensure_bundle()
+            elif "storage_opt" in host and "storage" in said.lower():
+                daemon.limits_disk = False
+                logger.warning("docker: disk_mib is not held by this daemon's storage driver: %s", said)
+                del host["storage_opt"]
+            else:
                 raise
-            daemon.limits_disk = False
-            logger.warning("docker: disk_mib is not held by this daemon's storage driver: %s", error.explanation)
-            del host["storage_opt"]
             daemon.api.create_container(image.id, **config, host_config=daemon.api.create_host_config(**host))
 
     def _plan(self, image: Prepared) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,4 +76,4 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able data."""
-        return dataclasses.asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -87,17 +87,7 @@ def served(model: str):
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    words = [
-        "--model",
-        model,
-        "--port",
-        str(port),
-        "--max-model-len",
-        str(WINDOW),
-        "--dtype",
-        "bfloat16",
-        "--enforce-eager",
-    ]
+    words = ["--model", model, "--port", str(port), "--max-model-len", str(WINDOW), "--enforce-eager"]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *words]
     settings = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     with (

@@ -76,8 +76,10 @@ def folder(model: str) -> str:
     if source.suffix != ".gguf":
         return model
     target = source.with_suffix("")
-    for kind in (AutoTokenizer, AutoModelForCausalLM):
-        kind.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)
+    if not target.exists():
+        where = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name}
+        AutoTokenizer.from_pretrained(**where).save_pretrained(target)
+        AutoModelForCausalLM.from_pretrained(**where, dtype="bfloat16").save_pretrained(target)
     return str(target)
 
 

@@ -82,10 +82,11 @@ class DockerReady(Docker):
         self._options["ready"] = at_once
         ready = current_daemon(DockerSettings.of({}).host).ready
         while len(ready) != at_once:
-            if not ready.coming:  # every start leaves one behind, the first ones take none
-                for handle in await asyncio.gather(*(self.start() for _ in range(at_once))):
-                    await self.stop(handle)
-            await asyncio.sleep(0.01)
+            for handle in await asyncio.gather(*(self.start() for _ in range(at_once))):  # each leaves one behind
+                await self.stop(handle)
+            await asyncio.sleep(1.0)
+            while ready.coming:
+                await asyncio.sleep(0.1)
 
 
 class AgentBox(Contender):

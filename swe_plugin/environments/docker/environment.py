@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 _SUPERVISOR_PIDS = 1
+_SETTLED_S = 0.2
+"""After a start, before one more is made ahead: first commands go first."""
 _PODMAN_PROCESSES = {"name": "nproc", "soft": 1 << 15, "hard": 1 << 15}
 """Of all containers of a user together. Without one, podman asks for more than it may give."""
 
@@ -106,7 +109,7 @@ class DockerEnvironment(SupervisedEnvironment):
             if not await self._connect(stream, image):
                 raise self._start_error("the container ended before it was ready; see the daemon's log")
         if self._settings.ready:
-            daemon.make(self._make_ready, daemon, image)
+            asyncio.get_running_loop().call_later(_SETTLED_S, self._order_ready, daemon, image)
 
     async def _connect(self, stream: socket.socket, image: Prepared) -> bool:
         """Send the plan and wait until the supervisor is ready; False if the container has ended."""
@@ -157,6 +160,10 @@ class DockerEnvironment(SupervisedEnvironment):
     def _key(self, image: Prepared) -> tuple[object, ...]:
         """What a container is made with; the rest comes with the plan."""
         return image.id, image.user, self.spec.limits, self.spec.network, self._settings.open_files
+
+    def _order_ready(self, daemon: Daemon, image: Prepared) -> None:
+        with contextlib.suppress(RuntimeError):  # this process has let go of the daemon meanwhile
+            daemon.make(self._make_ready, daemon, image)
 
     def _make_ready(self, daemon: Daemon, image: Prepared) -> None:
         """Blocking: one container more like this one, for whoever comes next, if there is a place for it."""

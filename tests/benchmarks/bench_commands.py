@@ -203,7 +203,7 @@ def main() -> None:
         names = backends(stack, top)
         columns = [asyncio.run(measure(backend, top / "in", given.files)) for backend in names]
     lines = [
-        f"`make bench-commands` ({machine()}); making such a tree here took {made:.1f} s.",
+        f"`make bench-commands` ({machine()}, load {os.getloadavg()[0]:.0f}); making such a tree here took {made:.1f} s.",
         "",
         f"| | {' | '.join(backend.name for backend in names)} |",
         "|---" * (len(names) + 1) + "|",

@@ -116,7 +116,7 @@ def main() -> None:
         finally:
             close_zygote()
     assert not errors.seen, errors.seen[:3]
-    lines = [f"`make bench-crowd` ({machine()}):", "", "| what | |", "|---|---|"]
+    lines = [f"`make bench-crowd` ({machine()}, load {os.getloadavg()[0]:.0f}):", "", "| what | |", "|---|---|"]
     text = "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows.items())])
     print(text)
     write_section("bench-crowd", text)

@@ -162,7 +162,11 @@ def main() -> None:
     finally:
         shutil.rmtree(top, ignore_errors=True)
     size_mib = sum(map(len, layers)) / 2**20
-    lines = [f"`make bench-images` ({machine()}), an image of {size_mib:.0f} MiB; all written out:", "", "| what | |"]
+    lines = [
+        f"`make bench-images` ({machine()}, load {os.getloadavg()[0]:.0f}), an image of {size_mib:.0f} MiB; all written out:",
+        "",
+        "| what | |",
+    ]
     text = "\n".join([*lines, "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
     print(text)
     write_section("bench-images", text)

@@ -154,7 +154,7 @@ def main() -> None:
         cost = asyncio.run(measure())
     finally:
         close_zygote()
-    text = f"`make bench-node` ({machine()}), {LIVES} sandboxes measured here:\n\n{table(cost)}"
+    text = f"`make bench-node` ({machine()}, load {os.getloadavg()[0]:.0f}), {LIVES} sandboxes measured here:\n\n{table(cost)}"
     print(cost, text, sep="\n")
     write_section("bench-node", text, PAGE.with_name("scaling.md"))
 

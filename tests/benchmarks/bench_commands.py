@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from memory import Peak, below
-from page import machine, write_section
+from page import load, machine, write_section
 
 from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
 from swe_plugin.environments.base import Environment
@@ -203,7 +203,7 @@ def main() -> None:
         names = backends(stack, top)
         columns = [asyncio.run(measure(backend, top / "in", given.files)) for backend in names]
     lines = [
-        f"`make bench-commands` ({machine()}, load {os.getloadavg()[0]:.0f}); making such a tree here took {made:.1f} s.",
+        f"`make bench-commands` ({machine()}, {load()}); making such a tree here took {made:.1f} s.",
         "",
         f"| | {' | '.join(backend.name for backend in names)} |",
         "|---" * (len(names) + 1) + "|",

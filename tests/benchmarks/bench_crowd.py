@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from memory import below, pss_kib
-from page import machine, write_section
+from page import load, machine, write_section
 
 from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
 from swe_plugin.environments.home import home
@@ -116,7 +116,7 @@ def main() -> None:
         finally:
             close_zygote()
     assert not errors.seen, errors.seen[:3]
-    lines = [f"`make bench-crowd` ({machine()}, load {os.getloadavg()[0]:.0f}):", "", "| what | |", "|---|---|"]
+    lines = [f"`make bench-crowd` ({machine()}, {load()}):", "", "| what | |", "|---|---|"]
     text = "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows.items())])
     print(text)
     write_section("bench-crowd", text)

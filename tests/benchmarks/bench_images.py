@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench_environments import make_root
 from contenders import WORKDIR
-from page import machine, write_section
+from page import load, machine, write_section
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from environments.image_archives import layer, oci_layout
@@ -163,7 +163,7 @@ def main() -> None:
         shutil.rmtree(top, ignore_errors=True)
     size_mib = sum(map(len, layers)) / 2**20
     lines = [
-        f"`make bench-images` ({machine()}, load {os.getloadavg()[0]:.0f}), an image of {size_mib:.0f} MiB; all written out:",
+        f"`make bench-images` ({machine()}, {load()}), an image of {size_mib:.0f} MiB:",
         "",
         "| what | |",
     ]

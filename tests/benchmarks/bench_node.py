@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory import below, pss_kib
-from page import PAGE, machine, write_section
+from page import PAGE, load, machine, write_section
 
 from swe_plugin.environments import AGENT_ENV, EnvironmentLimits, EnvironmentSpec
 from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote
@@ -154,7 +154,7 @@ def main() -> None:
         cost = asyncio.run(measure())
     finally:
         close_zygote()
-    text = f"`make bench-node` ({machine()}, load {os.getloadavg()[0]:.0f}), {LIVES} sandboxes measured here:\n\n{table(cost)}"
+    text = f"`make bench-node` ({machine()}, {load()}), {LIVES} sandboxes measured here:\n\n{table(cost)}"
     print(cost, text, sep="\n")
     write_section("bench-node", text, PAGE.with_name("scaling.md"))
 

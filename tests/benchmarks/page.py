@@ -19,6 +19,11 @@ def machine() -> str:
     return f"{when}, commit {commit}, {cores} cores, {gib:.0f} GiB, {platform.machine()}"
 
 
+def load() -> str:
+    """How busy the machine is, this process included."""
+    return f"load {os.getloadavg()[0]:.0f} at the end"
+
+
 def _git(*words: str) -> str:
     done = subprocess.run(["git", *words], capture_output=True, text=True, cwd=PAGE.parent)
     return done.stdout.strip()

@@ -84,7 +84,7 @@ def builds(top: Path, layers: list[bytes], commits: list[str]) -> dict[str, str]
     for name, compress, suffix in (("plain", bytes, ""), ("gzip", lambda data: gzip.compress(data, 6), " of gzip")):
         layout = oci_layout(top / name, {"image": layers}, compress=compress)
         store = ImageStore(top / f"store-{name}")
-        image = Image(f"oci:{layout}:image", workdir=WORKDIR)
+        image = Image(f"oci:{layout}#image", workdir=WORKDIR)
         took = timed(lambda image=image, store=store: resolve(image, owner=AGENT, store=store).release(), top)
         rows[f"the store built from layers{suffix}"] = f"{took:.1f} s, {size_mb / took:.0f} MB/s"
     for number, data in enumerate(layers):
@@ -128,7 +128,7 @@ def crowd(top: Path) -> str:
     def want(first: int) -> None:
         for number in range(IMAGES):
             files = {"a.py": f"# {(first + number) % IMAGES}\n"}
-            image = Image(f"oci:{base}:i{(first + number) % IMAGES}", files=files)
+            image = Image(f"oci:{base}#i{(first + number) % IMAGES}", files=files)
             resolve(image, owner=AGENT, store=store).release()
 
     def all_want() -> None:

@@ -63,6 +63,11 @@ def descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
+def terminals(pid: int) -> int:
+    """Those that a process has made."""
+    return sum(path.readlink().name == "ptmx" for path in Path(f"/proc/{pid}/fd").iterdir())
+
+
 async def measure() -> Costs:
     """Live `LIVES` of them."""
     turns, cost = asyncio.Semaphore(AT_ONCE), Costs()
@@ -79,13 +84,12 @@ async def measure() -> Costs:
     (zygote,), this = below(os.getpid()), os.getpid()
     owner, forks, inside = cpu_ms(this), cpu_ms(zygote), cpu_ms(zygote, ended=True)
     open_here, open_there = descriptors(this), descriptors(zygote)
-    terminals = number("/proc/sys/kernel/pty/nr")
     environments = await asyncio.gather(*(start(at) for at in range(LIVES)))
     processes = [pid for pid in below(this) if pid != zygote]
     cost.processes, cost.memory_mb = len(processes) / LIVES, sum(map(pss_kib, processes)) * 1.024e-3 / LIVES
     cost.owner_descriptors = (descriptors(this) - open_here) / LIVES
     cost.zygote_descriptors = (descriptors(zygote) - open_there) / LIVES
-    cost.terminals = (number("/proc/sys/kernel/pty/nr") - terminals) / LIVES
+    cost.terminals = sum(map(terminals, processes)) / LIVES
     before, owner_turns = sum(map(cpu_ms, processes)), cpu_ms(this)
     for _ in range(TURNS):
         await asyncio.gather(*(environment.shell("true") for environment in environments))

@@ -39,6 +39,7 @@ def build_checkout(
     commit: str,
     workdir: PurePosixPath,
     owner: tuple[int, int],
+    packs: Path | None = None,
 ) -> None:
     """Fill the empty directory `root`, an overlay layer.
 
@@ -50,13 +51,14 @@ def build_checkout(
         commit: full id.
         workdir: absolute path inside.
         owner: user and group id, on this machine, of the files.
+        packs: see `packs.pack_history`.
 
     Raises:
         EnvironmentStartError: the commit cannot be had.
     """
     _fetch(mirror, repository, commit)
     top = make_parents(root, view, workdir)
-    rebuild_git(MergedView([mirror.parent]), PurePosixPath("/", mirror.name), commit, top)
+    rebuild_git(MergedView([mirror.parent]), PurePosixPath("/", mirror.name), commit, top, packs)
     run_git(top, "checkout-index", "-a", "-q", "-u")
     give(top, owner)
 

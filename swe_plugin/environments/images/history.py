@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from swe_plugin.environments.images.git import run_git
+from swe_plugin.environments.images.packs import pack_history
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.environments.images.worktree import Move
 from swe_plugin.errors import EnvironmentStartError
@@ -29,7 +30,7 @@ _MAX_ALTERNATES = 5
 _MAX_LINK_DEPTH = 5
 
 
-def rebuild_git(view: MergedView, workdir: PurePosixPath, commit: str, target: Path) -> Move:
+def rebuild_git(view: MergedView, workdir: PurePosixPath, commit: str, target: Path, packs: Path | None = None) -> Move:
     """Make the ``.git`` of an image's repository anew; returns which files are not yet those of the base commit.
 
     Args:
@@ -38,6 +39,7 @@ def rebuild_git(view: MergedView, workdir: PurePosixPath, commit: str, target: P
         commit: base commit: an id, or a branch or tag of the image's repository or of its ``origin``, also with steps
             back (``name^``, ``name~2``); empty: the one that is checked out.
         target: directory on this machine, in which ``.git`` is made; holds nothing else that matters.
+        packs: see `packs.pack_history`.
 
     Raises:
         EnvironmentStartError: the base commit is not there, or the repository is damaged.
@@ -53,7 +55,7 @@ def rebuild_git(view: MergedView, workdir: PurePosixPath, commit: str, target: P
     with tempfile.TemporaryDirectory(dir=target, prefix=".objects-") as borrowed:
         objects = list(_borrow(view, old / "objects", Path(borrowed)))
         env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": ":".join(objects)}
-        base, move = _take(view, old, new, commit, env)
+        base, move = _take(view, old, new, commit, env, packs)
     run_git(target, "update-ref", "refs/heads/main", base)
     run_git(target, "read-tree", base)
     shutil.rmtree(new / "logs", ignore_errors=True)
@@ -76,7 +78,9 @@ def head_commit(view: MergedView, git: PurePosixPath) -> str:
     return head
 
 
-def _take(view: MergedView, old: PurePosixPath, new: Path, commit: str, env: dict[str, str]) -> tuple[str, Move]:
+def _take(
+    view: MergedView, old: PurePosixPath, new: Path, commit: str, env: dict[str, str], packs: Path | None
+) -> tuple[str, Move]:
     """Pack what the base commit reaches, and the tags on its way: version numbers are made of them."""
     top, head = new.parent, head_commit(view, old)
     if shallow := _text(view, old / "shallow"):
@@ -93,8 +97,7 @@ def _take(view: MergedView, old: PurePosixPath, new: Path, commit: str, env: dic
     if shallow:
         (new / "shallow").write_text("".join(f"{line}\n" for line in shallow.split() if line in reached))
     tags = {name: tag for name, tag in _tags(view, old) if _peeled(top, tag, env) in reached}
-    tips = "\n".join([base, *tags.values()])
-    run_git(top, "pack-objects", "-q", "--revs", ".git/objects/pack/pack", stdin=tips, env=env)
+    pack_history(top, base, list(tags.values()), None if shallow else packs, env)
     for name, tag in tags.items():
         run_git(top, "update-ref", name, tag, env=env)
     return base, move

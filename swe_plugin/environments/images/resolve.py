@@ -222,10 +222,13 @@ class _Stack:
         if image.repository:
             mirror = self._store.root / "mirrors" / key_of(image.repository)
             key = key_of("checkout-1", image.repository, image.commit, image.workdir, owner)
+            packs = self._store.root / "packs" / key_of(image.repository, owner)
             return Step(
                 key,
                 f"{image.repository} at {image.commit[:12]}",
-                lambda root, view: build_checkout(root, view, mirror, image.repository, image.commit, workdir, owner),
+                lambda root, view: build_checkout(
+                    root, view, mirror, image.repository, image.commit, workdir, owner, packs
+                ),
             )
         if image.files:
             key = repository_key(image.files, image.workdir, owner)
@@ -236,10 +239,11 @@ class _Stack:
             return None
         state = _state(self.layers.view, real) if self._source.directory else ()
         key = key_of("workspace-1", self.layers.key, str(real), image.commit, owner, state)
+        packs = self._store.root / "packs" / key_of(self.layers.key, str(real), owner)
         return Step(
             key,
             f"{image.base} {image.workdir}",
-            lambda root, view: build_workspace(root, view, real, image.commit, owner),
+            lambda root, view: build_workspace(root, view, real, image.commit, owner, packs),
         )
 
     def _setup(self, image: Image, owner: tuple[int, int], squash: bool, run: Runner | None) -> Step:

@@ -18,6 +18,7 @@ from pathlib import Path
 from swe_plugin.environments.home import home
 from swe_plugin.environments.images.entry import Entry, describe, read_entry, write_entry
 from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
+from swe_plugin.environments.images.packs import forget_packs
 from swe_plugin.environments.images.unpack import is_full
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.environments.removal import remove_tree
@@ -27,7 +28,7 @@ __all__ = ["ImageStore"]
 
 logger = logging.getLogger(__name__)
 
-_FOLDERS = ("entries", "locks", "mirrors", "references", "tmp")
+_FOLDERS = ("entries", "locks", "mirrors", "packs", "references", "tmp")
 
 
 class ImageStore:
@@ -119,6 +120,7 @@ class ImageStore:
                 total -= entry.size_bytes
                 removed.append(entry)
         if removed:
+            forget_packs(self.root / "packs")
             logger.info("images: removed %d layers to stay within %d bytes", len(removed), budget_bytes)
         return removed
 

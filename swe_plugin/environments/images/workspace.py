@@ -24,7 +24,9 @@ def needs_workspace(view: MergedView, workdir: PurePosixPath, owner: tuple[int, 
     return foreign or view.lookup(workdir / ".git") is not None
 
 
-def build_workspace(root: Path, view: MergedView, workdir: PurePosixPath, commit: str, owner: tuple[int, int]) -> None:
+def build_workspace(
+    root: Path, view: MergedView, workdir: PurePosixPath, commit: str, owner: tuple[int, int], packs: Path | None = None
+) -> None:
     """Fill the empty directory `root`, an overlay layer.
 
     Args:
@@ -33,6 +35,7 @@ def build_workspace(root: Path, view: MergedView, workdir: PurePosixPath, commit
         workdir: absolute, links followed; exists.
         commit: base commit of its repository, see `rebuild_git`.
         owner: user and group id, on this machine, of everything in the work directory.
+        packs: see `packs.pack_history`.
 
     Raises:
         EnvironmentStartError: the repository cannot be cut at that commit.
@@ -46,7 +49,7 @@ def build_workspace(root: Path, view: MergedView, workdir: PurePosixPath, commit
     if git is None:
         pass
     elif stat.S_ISDIR(git.lstat().st_mode):
-        move = rebuild_git(view, workdir, commit, top)
+        move = rebuild_git(view, workdir, commit, top, packs)
         make_opaque(top / ".git")
         move_files(root, view, workdir, move, copied=copied)
     else:

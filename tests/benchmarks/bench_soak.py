@@ -1,9 +1,10 @@
 """Real sandboxes for half an hour: `python tests/benchmarks/bench_soak.py [MINUTES]` (`make soak MINUTES=30`).
 
 The worker harness without verl: rollouts of demo tasks, eight at once, in sandboxes of their own, graded in others,
-recorded, some of them started ahead. Every few seconds memory, file descriptors and threads of this process and of
-its zygote, and the number of processes, are looked at. What leaks grows with the rollouts, so slopes over the last
-three quarters are per thousand of them. Writes a table to docs/benchmarks.md; exit code 1 if one is not flat.
+recorded, some of them started ahead. From time to time no new ones begin, and when the last has ended memory, file
+descriptors and threads of this process and of its zygote, and the number of processes, are looked at. What leaks grows
+with the rollouts, so slopes over the last three quarters are per thousand of them. Writes a table to
+docs/benchmarks.md; exit code 1 if one is not flat.
 """
 
 import asyncio
@@ -26,10 +27,11 @@ from swe_plugin.policies.scripted import ScriptedPolicy
 from swe_plugin.rollout.build import build_rollout_worker
 from swe_plugin.rollout.worker import RolloutWorker
 
-AT_ONCE, EVERY_S, PER_STEP = 8, 3.0, 64
+AT_ONCE, EVERY_S, PER_STEP = 8, 10.0, 64
+SETTLE_S = 0.5
 SCRIPT = ("git status --short; ls", "echo '# seen' >> README; sleep 0.05", "submit")
 FLAT = {"memory, MiB": 1.0, "file descriptors": 0.5, "threads": 0.5, "processes": 0.5}
-"""What may be added by a thousand rollouts. An allocator that settles, and the noise of a short run, are less."""
+"""What may be added by a thousand rollouts. An allocator that settles is less."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ async def work(worker: RolloutWorker, run: Path, until: float, done: list[int]) 
     answers = [f"```bash\n{script}\n```" for script in SCRIPT]
     numbers = itertools.count()
     samples: list[Sample] = []
+    turnstile = asyncio.Semaphore(AT_ONCE)
 
-    async def lane() -> None:
-        while time.monotonic() < until:
+    async def rollout() -> None:
+        async with turnstile:
             number = next(numbers)
             task = tasks[number % len(tasks)]
             if number % 4 == 0:
@@ -73,10 +76,20 @@ async def work(worker: RolloutWorker, run: Path, until: float, done: list[int]) 
             result = await worker.run(task, 0, lambda: ScriptedPolicy(answers), step=number // PER_STEP, phase="train")
             done[result.reward is None] += 1
 
+    async def lane() -> None:
+        while time.monotonic() < until:
+            await rollout()
+
     async def watch() -> None:
         while time.monotonic() < until:
             await asyncio.sleep(EVERY_S)
+            for _ in range(AT_ONCE):  # all of it: nobody runs any more
+                await turnstile.acquire()
+            await worker.pool.cool()
+            await asyncio.sleep(SETTLE_S)
             samples.append(await asyncio.to_thread(look, done[0]))
+            for _ in range(AT_ONCE):
+                turnstile.release()
             for old in sorted(run.glob("step_*"), key=lambda path: int(path.name[5:]))[:-2]:
                 await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
 

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,14 +155,25 @@ def _write(directory: Path, result: RolloutResult, step: int, phase: str) -> Non
         (directory / f"failure_{number}.txt").write_bytes(redact.text(text).encode(errors="backslashreplace"))
 
 
-def _write_json(path: Path, data: Any) -> None:
-    """Readable UTF-8; all ASCII if there is a lone surrogate, which UTF-8 cannot hold."""
-    text = json.dumps(data, ensure_ascii=False, indent=1)
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """UTF-8, a line per key and per item of a list; all ASCII if there is a lone surrogate, which UTF-8 cannot hold."""
     try:
-        encoded = text.encode()
+        encoded = _lines(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        encoded = json.dumps(data, ensure_ascii=True, indent=1).encode()
+        encoded = _lines(data, ensure_ascii=True).encode()
     path.write_bytes(encoded)
+
+
+def _lines(data: Mapping[str, Any], *, ensure_ascii: bool) -> str:
+    # Not `indent`: with it Python's json encodes in Python, which took longer than all else that a record costs.
+    encode = json.JSONEncoder(ensure_ascii=ensure_ascii).encode
+
+    def lines(value: Any) -> str:
+        if isinstance(value, list) and value:
+            return "[\n  " + ",\n  ".join(map(encode, value)) + "\n ]"
+        return encode(value)
+
+    return "{\n" + ",\n".join(f" {encode(key)}: {lines(value)}" for key, value in data.items()) + "\n}\n"
 
 
 def _publish(partial: Path, target: Path) -> Path:

@@ -87,6 +87,13 @@ async def test_the_files_are_readable_by_anyone(tmp_path):
     assert "attempt 1, agent: text" in (path / "failure_1.txt").read_text()
 
 
+async def test_each_key_and_each_message_has_its_line(tmp_path):
+    path = await TrajectoryStore(tmp_path).save(rollout(text="a\nb"), step=0, phase="train")
+    lines = (path / "trajectory.json").read_text().split("\n")
+    assert sum(line.startswith('  {"role": ') for line in lines) == 3
+    assert ' "reward": 1.0,' in lines
+
+
 async def test_a_rollout_without_grade_and_tokens_is_stored_too(tmp_path):
     result = rollout(grade=None, reward=None, segments=[], patch="", stop=StopReason.ENVIRONMENT_START)
     path = await TrajectoryStore(tmp_path).save(result, step=1, phase="train")

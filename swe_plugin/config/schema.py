@@ -64,8 +64,8 @@ class SlotsConfig:
     io: int = 2
     """Images unpacked, built or imported at once, over all runs."""
     reserved: float = 0.0625
-    """Part of each capacity from 4 on, at least one slot, that only training may use, and again for evaluation; what is
-    started ahead of time uses neither. 0: whoever comes first has all."""
+    """Part of each capacity from 4 on, at least one slot, that only training may use, and again for evaluation (of
+    `start`: both); what is started ahead of time uses neither. 0: whoever comes first has all."""
 
 
 @dataclass

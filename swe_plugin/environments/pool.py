@@ -50,7 +50,7 @@ class EnvironmentPool:
         directory = pool_directory(scope) if scope else None
         self._file = SlotFile(directory)
         queues = [
-            SlotQueue(size, self._file, number, slots.reserved)
+            SlotQueue(size, self._file, number, slots.reserved, brief=number == 0)
             for number, size in enumerate((slots.start, slots.running, slots.grading))
         ]
         self._start, self._use = queues[0], {"running": queues[1], "grading": queues[2]}

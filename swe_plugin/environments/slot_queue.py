@@ -30,17 +30,22 @@ class SlotQueue:
         file: where they are counted; default one of this queue's own.
         number: of this capacity in `file`.
         reserved: part of `size`, at most 0.5, that is kept for training, and again for evaluation.
+        brief: nobody holds a slot for long, so one part is kept for both together.
     """
 
-    def __init__(self, size: int, file: SlotFile | None = None, number: int = 0, reserved: float = 0.0) -> None:
+    def __init__(
+        self, size: int, file: SlotFile | None = None, number: int = 0, reserved: float = 0.0, *, brief: bool = False
+    ) -> None:
         self._size = size
         self._file = file or SlotFile()
         self._first = number * _BYTES
         kept = min(max(1, int(size * reserved)), size // 2) if reserved and size >= _LEAST else 0
-        common = range(self._first + 2 * kept, self._first + size)
+        numbers = range(self._first, self._first + size)
+        train, evaluation = (numbers[:kept], numbers[:kept]) if brief else (numbers[:kept], numbers[kept : 2 * kept])
+        common = numbers[kept:] if brief else numbers[2 * kept :]
         self._usable = {
-            Share.TRAIN: [*range(self._first, self._first + kept), *common],
-            Share.EVALUATION: [*range(self._first + kept, self._first + 2 * kept), *common],
+            Share.TRAIN: [*train, *common],
+            Share.EVALUATION: [*evaluation, *common],
             Share.AHEAD: [*common],
         }
         self._waiting: dict[Share, deque[asyncio.Future[Slot]]] = {share: deque() for share in Share}

@@ -78,6 +78,18 @@ async def test_no_share_takes_what_is_kept_for_another(size, reserved, kept):
         assert slots.free == size
 
 
+async def test_of_slots_that_are_held_briefly_one_part_is_kept_from_what_is_ahead():
+    most = {Share.TRAIN: 4, Share.EVALUATION: 4, Share.AHEAD: 3}
+    for greedy, limit in most.items():
+        slots = SlotQueue(4, reserved=1 / 16, brief=True)
+        held = [await get(slots, greedy) for _ in range(limit)]
+        assert await refused(slots, greedy)
+        for other in {Share.TRAIN, Share.EVALUATION} - {greedy}:
+            assert await refused(slots, other) is (limit == 4)
+        for slot in held:
+            slot.release()
+
+
 STEPS = st.lists(st.tuples(st.sampled_from([*Share, "release", "cancel", "settle"]), st.integers(0, 99)), max_size=60)
 
 

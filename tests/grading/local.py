@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 
 from swe_plugin.environments.base import Environment, EnvironmentSpec
+from swe_plugin.environments.process import run_process
 from swe_plugin.errors import EnvironmentUnavailable
-from swe_plugin.types import ExecResult, Image
+from swe_plugin.types import Image
 
 GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
 
@@ -66,32 +64,15 @@ class LocalEnvironment(Environment):
 
     async def exec(self, argv, *, cwd=None, env=None, timeout_s=60.0, stdin=b""):
         self._check()
-        began = time.perf_counter()
-        local = [self._inside_out(arg) for arg in argv]
         variables = {"PATH": os.environ["PATH"], "HOME": str(self.top), **self.spec.env, **(env or {})}
-        process = await asyncio.create_subprocess_exec(
-            *local,
+        return await run_process(
+            [self._inside_out(arg) for arg in argv],
             cwd=self._inside_out(cwd or self.spec.image.workdir),
             env={key: self._inside_out(value) for key, value in variables.items()},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+            timeout_s=timeout_s,
+            stdin=stdin,
+            output_bytes=1 << 26,
         )
-        try:
-            async with asyncio.timeout(timeout_s):
-                out, err = await process.communicate(stdin)
-            code, late = process.returncode, False
-            assert code is not None
-            code = code if code >= 0 else 128 - code  # as a shell reports a signal
-        except TimeoutError:
-            out, err, code, late = b"", b"", -1, True
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        took = time.perf_counter() - began
-        return ExecResult(out.decode(errors="replace"), err.decode(errors="replace"), code, took, late)
 
     async def shell(self, script, *, timeout_s=60.0):
         return await self.exec(["bash", "-c", script], timeout_s=timeout_s)

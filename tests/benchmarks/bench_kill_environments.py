@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 
 from page import machine, write_section
@@ -48,7 +47,8 @@ def main() -> int:
     given = parser.parse_args()
     left = []
     for backend in given.backend:
-        parts = {f"{backend} {given.seed}": asdict(measure(backend, given.kills, given.seed))}
+        found = measure(backend, given.kills, given.seed)
+        parts = {f"{backend} {given.seed}": {**vars(found), "phases": dict(found.phases)}}  # asdict breaks a Counter
         if given.parts:
             parts |= json.loads(given.parts.read_text()) if given.parts.exists() else {}
             given.parts.write_text(json.dumps(parts))

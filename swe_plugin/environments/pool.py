@@ -116,11 +116,11 @@ class EnvironmentPool:
         lease = await self._parking.take(spec) if purpose == "running" else None
         if lease is None:
             lease = await self._started(spec, purpose)
-        self._in_use += 1
+        self._count(+1)
         try:
             yield lease
         finally:
-            self._in_use -= 1
+            self._count(-1)
             with lease.slot:
                 await to_the_end(lease.environment.stop())
 
@@ -136,6 +136,11 @@ class EnvironmentPool:
         if self._asking:
             await asyncio.wait(self._asking)
         self._file.leave()
+
+    def _count(self, change: int) -> None:
+        before, self._in_use = self._in_use, self._in_use + change
+        if (before > 0) != (self._in_use > 0):
+            self._start.set_busy(self._in_use > 0)
 
     async def _started(self, spec: EnvironmentSpec, purpose: str) -> Lease:
         environment, slot = make(self._factory, spec), None

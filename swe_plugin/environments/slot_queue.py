@@ -13,7 +13,7 @@ from swe_plugin.environments.slot_file import Slot, SlotFile
 __all__ = ["SlotQueue"]
 
 _BYTES = 1 << 20
-"""Of the file, per capacity; the last one says that somebody waits."""
+"""Of the file, per capacity; the last one says that somebody waits, the one before that somebody is busy."""
 _LEAST = 4
 """Of a smaller capacity nothing is reserved."""
 _PAUSE_S = 0.05
@@ -22,15 +22,15 @@ _PAUSE_S = 0.05
 class SlotQueue:
     """A number of slots; who waits for one *now* is always served before who wants one *ahead* of time.
 
-    Training and evaluation each have slots that nobody else may use; nothing that is started ahead uses either.
-    Within a process and a share, first come, first served.
+    Training and evaluation each have slots that nobody else may use; of what is started ahead only `brief` ones may,
+    while the node is not `busy`. Within a process and a share, first come, first served.
 
     Args:
         size: slots, at least 1.
         file: where they are counted; default one of this queue's own.
         number: of this capacity in `file`.
         reserved: part of `size`, at most 0.5, that is kept for training, and again for evaluation.
-        brief: nobody holds a slot for long, so one part is kept for both together.
+        brief: nobody holds a slot for long, so one part is kept for both together, and only while the node is `busy`.
     """
 
     def __init__(
@@ -48,8 +48,9 @@ class SlotQueue:
             Share.EVALUATION: [*evaluation, *common],
             Share.AHEAD: [*common],
         }
+        self._idle = [*numbers] if brief else [*common]
         self._waiting: dict[Share, deque[asyncio.Future[Slot]]] = {share: deque() for share in Share}
-        self._short = False
+        self._short = self._busy = False
 
     @property
     def free(self) -> int:
@@ -60,6 +61,18 @@ class SlotQueue:
     def short(self) -> bool:
         """Somebody on this node waits for a slot now."""
         return self._short or self._file.is_taken(self._mark)
+
+    @property
+    def busy(self) -> bool:
+        """Somebody on this node called `set_busy`: whatever is kept for those who need a slot now may be needed."""
+        return self._busy or self._file.is_taken(self._busy_mark)
+
+    def set_busy(self, busy: bool) -> None:
+        """Say whether this process has anything in progress that may need a slot at any time."""
+        self._busy = busy
+        self._file.mark(self._busy_mark, busy)
+        if any(self._waiting.values()):
+            self._serve()
 
     async def acquire(self, on_wait: Callable[[], object] = lambda: None) -> Slot:
         """Take a slot of `current_share`, waiting for it if need be.
@@ -96,13 +109,19 @@ class SlotQueue:
     def _mark(self) -> int:
         return self._first + _BYTES - 1
 
+    @property
+    def _busy_mark(self) -> int:
+        return self._first + _BYTES - 2
+
     def _pending(self, share: Share) -> bool:
         return any(not waiter.done() for waiter in self._waiting[share])
 
     def _take(self, share: Share) -> Slot | None:
-        if share is Share.AHEAD and self.short:
+        if share is not Share.AHEAD:
+            return self._file.take(self._usable[share])
+        if self.short:
             return None
-        return self._file.take(self._usable[share])
+        return self._file.take(self._usable[share] if self.busy else self._idle)
 
     def _serve(self) -> None:
         """Give what is free to those who wait here."""

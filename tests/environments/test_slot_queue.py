@@ -82,12 +82,33 @@ async def test_of_slots_that_are_held_briefly_one_part_is_kept_from_what_is_ahea
     most = {Share.TRAIN: 4, Share.EVALUATION: 4, Share.AHEAD: 3}
     for greedy, limit in most.items():
         slots = SlotQueue(4, reserved=1 / 16, brief=True)
+        slots.set_busy(True)
         held = [await get(slots, greedy) for _ in range(limit)]
         assert await refused(slots, greedy)
         for other in {Share.TRAIN, Share.EVALUATION} - {greedy}:
             assert await refused(slots, other) is (limit == 4)
         for slot in held:
             slot.release()
+
+
+async def test_nothing_is_kept_of_brief_slots_while_nobody_on_the_node_is_busy(tmp_path):
+    here, there = (SlotQueue(4, SlotFile(tmp_path), reserved=1 / 16, brief=True) for _ in range(2))
+    there.set_busy(True)
+    ahead = [await get(here, Share.AHEAD) for _ in range(3)]
+    waiter = asyncio.ensure_future(get(here, Share.AHEAD))
+    await settle()
+    assert here.busy and not waiter.done()
+    there.set_busy(False)
+    ahead.append(await asyncio.wait_for(waiter, 5))
+    assert here.free == 0
+    for slot in ahead:
+        slot.release()
+    here.set_busy(True)
+    assert there.busy
+    lasting = SlotQueue(4, reserved=1 / 4)
+    held = [await get(lasting, Share.AHEAD) for _ in range(2)]
+    assert await refused(lasting, Share.AHEAD)
+    assert len(held) == 2
 
 
 STEPS = st.lists(st.tuples(st.sampled_from([*Share, "release", "cancel", "settle"]), st.integers(0, 99)), max_size=60)

@@ -97,7 +97,8 @@ async def test_nothing_is_kept_of_brief_slots_while_nobody_on_the_node_is_busy(t
     ahead = [await get(here, Share.AHEAD) for _ in range(3)]
     waiter = asyncio.ensure_future(get(here, Share.AHEAD))
     await settle()
-    assert here.busy and not waiter.done()
+    assert here.busy
+    assert not waiter.done()
     there.set_busy(False)
     ahead.append(await asyncio.wait_for(waiter, 5))
     assert here.free == 0

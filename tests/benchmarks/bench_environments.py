@@ -96,7 +96,7 @@ async def measure(contender: Contender, root: Path, at_once: list[int]) -> dict[
         first, _ = await lives(contender, 1, 2)
         slow, rounds = min(first) > SLOW_S, 1 if min(first) > LONG_S else 2
         return {
-            number: await lives(contender, number, 3 if slow else max(rounds * number, 15))
+            number: await lives(contender, number, 3 if slow else max(rounds * number, 24))
             for number in at_once
             if not (slow and number > SLOW)
         }

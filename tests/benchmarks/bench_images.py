@@ -42,10 +42,12 @@ class Counting(ImageStore):
 
 
 def make_history(root: Path) -> list[str]:
-    """Put sympy's sources into the repository, and commits that change a file each; their ids, oldest first."""
+    """Put sympy's sources into the first commit, then commits that change a file each; their ids, oldest first."""
     work = root / WORKDIR.lstrip("/")
     shutil.copytree(root / "usr/lib/python3/dist-packages/sympy", work / "sympy")
     git = ["git", "-C", str(work), "-c", "user.name=b", "-c", "user.email=b@b", "-c", "safe.directory=*"]
+    for words in (["add", "-A"], ["commit", "-q", "--amend", "-m", "sources"]):
+        subprocess.run([*git, *words], check=True)
     sources = sorted((work / "sympy").rglob("*.py"))
     for number in range(COMMITS):
         path = sources[number * len(sources) // COMMITS]

@@ -27,8 +27,8 @@ from swe_plugin.errors import EnvironmentStartError
 
 __all__ = ["Daemon", "boundary", "close_daemons", "current_daemon", "local_sizes", "look_at_daemon"]
 
-_MAKERS = 8
-"""Containers being made at once; what is above waits here instead of in the daemon."""
+_MAKERS = min(max(4, os.cpu_count() or 1), 8)
+"""Containers being made at once; what is above waits here instead of in the daemon, where all of a burst end last."""
 _REMOVERS = 4
 _TIMEOUT_S = 120
 _CONFLICT = 409

@@ -28,6 +28,9 @@ __all__ = ["LayerError", "Readable", "digest_of", "is_full", "unpack_layer"]
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _MODES = 0o7777
 _CHUNK = 1 << 20
+_BLOCK = 1 << 15
+"""Read at once; tarfile copies what is left of one at each of its reads."""
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LATEST = 1 << 33
 _MAX_DEPTH = 200
 """Deeper than any real tree, and shallow enough for every program that walks one by recursion."""
@@ -63,7 +66,7 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     counted = _Hashing(stream)
     writer, what = _Writer(root, below, squash), f"layer {digest or 'of the archive'}"
     try:
-        with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Strict) as archive:
+        with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Strict, bufsize=_BLOCK) as archive:
             for member in archive:
                 writer.add(member, archive)
         counted.drain()
@@ -134,29 +137,39 @@ class _Writer:
         self._deleted: list[PurePosixPath] = []
         self._opaque: list[PurePosixPath] = []
         self._directories: dict[PurePosixPath, tarfile.TarInfo] = {}
+        self._last: tuple[list[str], PurePosixPath, Path] | None = None
+        """Where the entry before this one went, a plain file: as the archive has it, inside, on this machine."""
 
     def add(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         if "\0" in member.name or "\0" in member.linkname:
             raise LayerError(f"layer: {member.name!r}: a NUL byte in a name")
-        parts = [part for part in PurePosixPath(member.name).parts if part != "/"]
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
         if not parts:  # the root itself: its mode counts, its name does not
             self._directories[PurePosixPath("/")] = member
             return
         if ".." in parts:
             raise LayerError(f"layer: {member.name!r}: leads out of the image")
-        parent = self._all.resolve(PurePosixPath("/", *parts[:-1]))
-        name = parts[-1]
+        *above, name = parts
+        if name.startswith(_WHITEOUT):
+            self._note_deletion(self._all.resolve(PurePosixPath("/", *above)), name)
+            return
+        if self._last is None or self._last[0] != above:
+            parent = self._all.resolve(PurePosixPath("/", *above))
+            self._last = above, parent, self._parent(parent)
+        if member.isreg():  # cannot change where its own directory is
+            self._write(self._last[2] / name, member, archive)
+        else:
+            self._create(self._last[1], self._last[2] / name, member)
+            self._last = None
+
+    def _note_deletion(self, parent: PurePosixPath, name: str) -> None:
+        deleted = name.removeprefix(_WHITEOUT)
         if name == _OPAQUE:
             self._opaque.append(parent)
-        elif name.startswith(_WHITEOUT + _WHITEOUT):
-            return  # bookkeeping of an old storage driver
-        elif name.startswith(_WHITEOUT):
-            deleted = name.removeprefix(_WHITEOUT)
-            if deleted in ("", ".", ".."):
-                raise LayerError(f"layer: {member.name!r}: deletes no name")
+        elif deleted in ("", ".", ".."):
+            raise LayerError(f"layer: {str(parent / name)!r}: deletes no name")
+        elif not deleted.startswith(_WHITEOUT):  # else bookkeeping of an old storage driver
             self._deleted.append(parent / deleted)
-        else:
-            self._create(parent, name, member, archive)
 
     def finish(self) -> None:
         """Apply deletions, which concern the layers below only, wherever in the tar they stand; restore directories."""
@@ -194,22 +207,24 @@ class _Writer:
                 return False
         return True
 
-    def _create(self, parent: PurePosixPath, name: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
-        real = self._parent(parent) / name
+    def _write(self, real: Path, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+        """A plain file, in place of what an earlier entry made there."""
+        source = archive.extractfile(member)
+        assert source is not None
+        _remove(real)
+        self._check_space(member.size)
+        with source, os.fdopen(os.open(real, _NEW_FILE, 0o600), "wb", buffering=0) as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+            self._set_metadata(target.fileno(), member)
+
+    def _create(self, parent: PurePosixPath, real: Path, member: tarfile.TarInfo) -> None:
+        """Anything else."""
         if member.isdir():
-            self._make_directory(real, parent / name)
-            self._directories[parent / name] = member
+            self._make_directory(real, parent / real.name)
+            self._directories[parent / real.name] = member
             return
-        if _is_directory(real):
-            shutil.rmtree(real)
-        real.unlink(missing_ok=True)
-        if member.isreg():
-            source = archive.extractfile(member)
-            assert source is not None
-            self._check_space(member.size)
-            with source, real.open("xb") as target:
-                shutil.copyfileobj(source, target, _CHUNK)
-        elif member.issym():
+        _remove(real)
+        if member.issym():
             real.symlink_to(member.linkname)
         elif member.islnk():
             self._link(real, member)
@@ -226,7 +241,7 @@ class _Writer:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._root))
 
     def _link(self, real: Path, member: tarfile.TarInfo) -> None:
-        parts = [part for part in PurePosixPath(member.linkname).parts if part != "/"]
+        parts = [part for part in member.linkname.split("/") if part not in ("", ".")]
         if not parts or ".." in parts:
             raise LayerError(f"layer: {member.name!r}: a link out of the image")
         inside = self._all.resolve(PurePosixPath("/", *parts), follow_last=False)
@@ -272,16 +287,30 @@ class _Writer:
         target.chmod(stat.S_IMODE(info.st_mode))
         os.utime(target, ns=(info.st_mtime_ns, info.st_mtime_ns))
 
-    def _set_metadata(self, real: Path, member: tarfile.TarInfo) -> None:
+    def _set_metadata(self, real: Path | int, member: tarfile.TarInfo) -> None:
+        """Owner, mode and time of a path, links not followed, or of an open file."""
+        follow = isinstance(real, int)
         mode = member.mode & _MODES
         if self._squash:
             mode |= 0o700 if member.isdir() else 0o600
         else:
-            os.lchown(real, member.uid, member.gid)
+            os.chown(real, member.uid, member.gid, follow_symlinks=follow)
         if not member.issym():
-            real.chmod(mode)
+            os.fchmod(real, mode) if isinstance(real, int) else real.chmod(mode)
         mtime = int(min(max(member.mtime, 0), _LATEST) * 1_000_000_000)
-        os.utime(real, ns=(mtime, mtime), follow_symlinks=False)
+        os.utime(real, ns=(mtime, mtime), follow_symlinks=follow)
+
+
+def _remove(real: Path) -> None:
+    """Have nothing there."""
+    try:
+        kind = os.lstat(real).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(kind):
+        shutil.rmtree(real)
+    else:
+        real.unlink()
 
 
 def _is_directory(path: Path) -> bool:

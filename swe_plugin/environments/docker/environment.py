@@ -129,7 +129,7 @@ class DockerEnvironment(SupervisedEnvironment):
         self._making = None
         lease = self._daemon.lease
         state = {"name": self._name, "first_id": channel.next_id(), "lease": lease.id}
-        return Parcel(state, [await channel.detach(), lease.share()])
+        return Parcel(state, [channel.detach(), lease.share()])
 
     async def take(self, parcel: Parcel) -> None:
         """See `Movable.take`."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from swe_plugin.errors import EnvironmentUnavailable
 
 __all__ = ["Channel"]
 
-_CHUNK = 1 << 18
+_CHUNK = 120 << 10
+"""Below what the C library maps anew at each read (mallopt(3), M_MMAP_THRESHOLD)."""
 _CANCEL_WAIT_S = 10.0
 
 
@@ -35,9 +37,11 @@ class Channel:
         self._socket, self._label, self._unwrap = sock, label, unwrap
         self._ids = itertools.count(first_id)
         self._answers: dict[int, asyncio.Future[Frame]] = {}
-        self._sending = asyncio.Lock()
+        self._unsent: deque[memoryview] = deque()
+        self._decoder = Decoder()
         self._closed = asyncio.Event()
-        self._reader = asyncio.get_running_loop().create_task(self._read())
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock, self._on_readable)
 
     @property
     def is_open(self) -> bool:
@@ -47,7 +51,7 @@ class Channel:
     async def start(self, plan: dict[str, Any]) -> Frame:
         """Send the plan as the first frame and wait for the first answer, which has id 0."""
         answer = self._expect(0)
-        await self._send(encode(plan))
+        self._send(encode(plan))
         return await answer
 
     def next_id(self) -> int:
@@ -63,7 +67,7 @@ class Channel:
         number = self.next_id() if number is None else number
         answer = self._expect(number)
         try:
-            await self._send(encode({**header, "id": number}, payload))
+            self._send(encode({**header, "id": number}, payload))
             header, payload = await answer
         except asyncio.CancelledError:
             await self._cancel(number)
@@ -80,16 +84,14 @@ class Channel:
             await asyncio.wait_for(self._closed.wait(), timeout_s)
         return self._closed.is_set()
 
-    async def detach(self) -> int:
+    def detach(self) -> int:
         """Give the socket up, for another process to go on with; there must be no request in flight."""
-        self._reader.cancel()
-        await asyncio.wait([self._reader])
-        await asyncio.sleep(0)  # the loop forgets its descriptor
+        self._forget()
         return self._socket.detach()
 
     def close(self) -> None:
         """Let go of the socket. Requests in flight fail."""
-        self._reader.cancel()
+        self._forget()
         self._fail()
         self._socket.close()
 
@@ -111,35 +113,59 @@ class Channel:
         with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
             answer = self._expect(number)
             async with asyncio.timeout(_CANCEL_WAIT_S):
-                await self._send(encode({"op": "cancel", "id": 0, "target": number}))
+                self._send(encode({"op": "cancel", "id": 0, "target": number}))
                 await answer
         self._answers.pop(number, None)
 
-    async def _send(self, data: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        # Frames must not interleave, nor end in the middle when the sender is cancelled.
-        sending = asyncio.ensure_future(self._send_locked(loop, data))
-        await asyncio.shield(sending)
+    def _send(self, data: bytes) -> None:
+        """Hand a frame to the kernel, at once if it takes it. Frames go out whole, whoever is cancelled meanwhile."""
+        self._unsent.append(memoryview(data))
+        if len(self._unsent) == 1:
+            self._flush()
 
-    async def _send_locked(self, loop: asyncio.AbstractEventLoop, data: bytes) -> None:
-        async with self._sending:
-            try:
-                await loop.sock_sendall(self._socket, data)
-            except OSError as error:
-                raise EnvironmentUnavailable(f"{self._label}: the sandbox is gone ({error})") from error
-
-    async def _read(self) -> None:
-        loop, decoder = asyncio.get_running_loop(), Decoder()
+    def _flush(self) -> None:
         try:
-            while data := await loop.sock_recv(self._socket, _CHUNK):
-                for header, payload in decoder.feed(self._unwrap(data)):
-                    answer = self._answers.get(header["id"])
-                    if answer is not None and not answer.done():
-                        answer.set_result((header, payload))
+            while self._unsent:
+                sent = self._socket.send(self._unsent[0])
+                if sent == len(self._unsent[0]):
+                    self._unsent.popleft()
+                else:
+                    self._unsent[0] = self._unsent[0][sent:]
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._flush)
+            return
+        except ConnectionError:
+            self._unsent.clear()  # nobody is on the other side: what is still to be read says more, then it ends
         except OSError:
-            pass  # the same as the end of the stream: nobody is on the other side
-        finally:
+            self._forget()
             self._fail()
+            return
+        self._loop.remove_writer(self._socket)
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+            for header, payload in self._decoder.feed(self._unwrap(data)):
+                answer = self._answers.get(header["id"])
+                if answer is not None and not answer.done():
+                    answer.set_result((header, payload))
+        except (BlockingIOError, InterruptedError):
+            return
+        except ConnectionError:
+            data = b""  # the same as the end of the stream
+        except BaseException:
+            self._forget()
+            self._fail()
+            raise
+        if not data:
+            self._forget()
+            self._fail()
+
+    def _forget(self) -> None:
+        """The loop looks at the socket no more."""
+        self._unsent.clear()
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
 
     def _fail(self) -> None:
         self._closed.set()

@@ -96,7 +96,7 @@ class SandboxEnvironment(SupervisedEnvironment):
             raise EnvironmentUnavailable(str(error)) from error
         state = {"number": self._number, "first_id": channel.next_id(), "lease": zygote.lease.id}
         self._channel = None
-        stream = await channel.detach()
+        stream = channel.detach()
         return Parcel(state, [stream, control.detach(), zygote.lease.share()])
 
     async def take(self, parcel: Parcel) -> None:

@@ -16,7 +16,8 @@ from swe_plugin.environments.sandbox.zygote.processes import kill_tree
 
 __all__ = ["Job", "drain", "exit_code", "pending_bytes", "read_some"]
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
+"""What a pipe holds."""
 
 
 class Job:

@@ -14,7 +14,8 @@ __all__ = ["Connect", "OnRequest", "OwnerGone", "OwnerLink"]
 
 OnRequest: TypeAlias = Callable[[dict[str, Any], bytes], None]
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-_CHUNK = 1 << 18
+_CHUNK = 120 << 10
+"""Below what the C library maps anew at each read (mallopt(3), M_MMAP_THRESHOLD)."""
 
 
 class OwnerGone(Exception):

@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Iterable, Iterator
 
-__all__ = ["descendants", "kill_everything", "kill_tree", "snapshot", "usage"]
+__all__ = ["descendants", "has_children", "kill_everything", "kill_tree", "snapshot", "usage"]
 
 _PASSES = 6
 """Passes over a tree that still grows, before it counts as a fork bomb; an ordinary one is stopped in two."""
@@ -44,6 +44,18 @@ def _stats() -> Iterator[tuple[int, list[bytes]]]:
                 finally:
                     os.close(fd)
                 yield int(name), text[text.rindex(b")") + 2 :].split()
+
+
+def has_children(pid: int) -> bool:
+    """Whether a process of one thread has any; in doubt it has."""
+    try:
+        fd = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY)
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return True
+    try:
+        return bool(os.read(fd, 1))
+    finally:
+        os.close(fd)
 
 
 def descendants(root: int, table: dict[Process, int] | None = None) -> set[Process]:

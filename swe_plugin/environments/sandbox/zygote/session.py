@@ -19,7 +19,7 @@ from typing import Any
 
 from swe_plugin.environments.sandbox.zygote.jobs import drain, exit_code, read_some
 from swe_plugin.environments.sandbox.zygote.output import OutputBuffer
-from swe_plugin.environments.sandbox.zygote.processes import Process, descendants, kill_tree
+from swe_plugin.environments.sandbox.zygote.processes import Process, descendants, has_children, kill_tree
 
 __all__ = ["ARGV", "SETUP", "STATUS_FD", "Session"]
 
@@ -96,7 +96,7 @@ class Session:
         """Send a script to a ready bash."""
         drain(self.output_fd, self.output)  # what background jobs wrote since the last command comes first
         self._start(request, timeout_s)
-        self._before = descendants(self.pid)
+        self._before = descendants(self.pid) if has_children(self.pid) else set()
         quoted = script.replace("\0", "").replace("'", "'\\''")
         text = f"eval '{quoted}' </dev/null 201>&-\n" + _REPORT.format(number=self._number)
         self.pending = text.encode(errors="surrogateescape")

@@ -118,6 +118,11 @@ class Journal:
             self._scheduled = True
             self._pending = _writer().submit(self._write_later)
 
+    @property
+    def is_written(self) -> bool:
+        """Everything appended is in the file: `flush` would do nothing."""
+        return self._path is None or (not self.records and (self._pending is None or self._pending.done()))
+
     def flush(self) -> None:
         """Wait until everything appended is in the file. Blocking: call it through `asyncio.to_thread`.
 

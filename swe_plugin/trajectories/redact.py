@@ -37,6 +37,15 @@ class Redactor:
         longest_first = sorted((s for s in secrets if len(s) >= _MIN_CHARS), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
+    @classmethod
+    def current(cls) -> Redactor:
+        """One of this process's environment as it is now."""
+        global _current
+        environ = dict(os.environ)
+        if _current is None or _current[0] != environ:
+            _current = environ, cls(environ)
+        return _current[1]
+
     def text(self, text: str) -> str:
         """`text` without secrets."""
         return self._pattern.sub(MARK, text) if self._pattern else text
@@ -52,3 +61,6 @@ class Redactor:
         if isinstance(data, list | tuple):
             return [self.data(item) for item in data]
         return data
+
+
+_current: tuple[dict[str, str], Redactor] | None = None

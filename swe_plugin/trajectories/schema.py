@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Hashable, Mapping
+from functools import cache
+from typing import Any, cast
 
 from swe_plugin.types import (
     AttemptFailure,
@@ -35,10 +37,7 @@ _ELSEWHERE = ("task", "patch", "grade", "stop", "segments")
 def to_json(result: RolloutResult, *, step: int, phase: str) -> dict[str, Any]:
     """Everything of a result but its patch, grade and tokens, which have files of their own; of each segment the
     prompt's length and the spans, as ``[start, stop, kind, turn]``."""
-    fields = {
-        name.name: getattr(result, name.name) for name in dataclasses.fields(result) if name.name not in _ELSEWHERE
-    }
-    plain = {key: _plain(value) for key, value in fields.items()}
+    plain = {name: _plain(getattr(result, name)) for name in _names(RolloutResult) if name not in _ELSEWHERE}
     head = {"format": FORMAT, "instance_id": result.task.instance_id, "step": step, "phase": phase}
     return {
         **head,
@@ -46,10 +45,10 @@ def to_json(result: RolloutResult, *, step: int, phase: str) -> dict[str, Any]:
         "stop": str(result.stop),
         **plain,
         "segments": [
-            {"prompt_length": segment.prompt_length, "spans": [list(dataclasses.astuple(s)) for s in segment.spans]}
+            {"prompt_length": segment.prompt_length, "spans": [list(_plain(span).values()) for span in segment.spans]}
             for segment in result.segments
         ],
-        "task": dataclasses.asdict(result.task),
+        "task": _plain(result.task),
     }
 
 
@@ -99,9 +98,21 @@ def from_json(
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    """As `dataclasses.asdict`, which copies every leaf, but of anything and without copies."""
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in _names(cast("Hashable", type(value)))}
+    return value
+
+
+@cache
+def _names(kind: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
 
 
 def _message(data: dict[str, Any]) -> Message:

@@ -143,7 +143,7 @@ def load_trajectory(path: Path) -> Trajectory:
 
 
 def _write(directory: Path, result: RolloutResult, step: int, phase: str) -> None:
-    redact = Redactor()
+    redact = Redactor.current()
     _write_json(directory / "trajectory.json", redact.data(to_json(result, step=step, phase=phase)))
     (directory / "tokens.json").write_text(json.dumps(tokens_to_json(result)), encoding="utf-8")
     # bytes, not text: a patch may hold \r\n, which no platform may touch

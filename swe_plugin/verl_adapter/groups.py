@@ -43,8 +43,8 @@ class RunningGroup:
         size: number of rollouts.
         outputs: session -> rows and the arguments they came with.
         members: session -> record, in the order of their ends.
-        telling: held while the members are written to the group's tag.
-        told: how many of them are on it.
+        telling: is to write the members to the group's tag, soon; None before the first has ended.
+        complete: set when all rollouts have ended.
     """
 
     uid: str
@@ -52,8 +52,8 @@ class RunningGroup:
     size: int
     outputs: dict[int, tuple[Sequence[AgentLoopOutput], Mapping[str, Any]]] = field(default_factory=dict)
     members: dict[int, Member] = field(default_factory=dict)
-    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
-    told: int = 0
+    telling: asyncio.Task[None] | None = None
+    complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def validate(self) -> bool:
@@ -64,6 +64,21 @@ class RunningGroup:
     def survivors(self) -> list[int]:
         """Sessions that have a row, in order."""
         return sorted(session for session, (outputs, _) in self.outputs.items() if outputs)
+
+    async def is_complete_within(self, seconds: float) -> bool:
+        """Whether all rollouts have ended, at the latest then."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.complete.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def settle(self) -> list[BaseException | None]:
+        """Let `telling` end, with nothing more to write; returns its error, if it ran."""
+        self.complete.set()
+        telling = [] if self.telling is None else [self.telling]
+        return await asyncio.gather(*telling, return_exceptions=True)
 
     def fail(self, member: Member) -> None:
         """Record a member that has no row after all."""

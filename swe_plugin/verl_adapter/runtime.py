@@ -144,6 +144,8 @@ class _VersionWatch:
 
 
 async def _flush(journal: Journal) -> None:
+    if journal.is_written:
+        return
     try:
         await asyncio.to_thread(journal.flush)
     except OSError:  # a full disk must not cost the rollout; what is missing, the audit reports

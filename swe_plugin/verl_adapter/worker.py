@@ -35,6 +35,7 @@ _WorkerBase: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class
 _NOT_STORED = ("task", "agent_name", agent_loop.PHASE, agent_loop.RUNTIME)
 """Columns that no row keeps: the task holds the hidden tests and would be stored once per rollout, and verl gives
 the name of the agent loop to none but crashed rollouts, whose rows would differ from the others."""
+_TOGETHER_S = 0.1
 
 
 class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
@@ -42,7 +43,8 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
 
     Rows are held back until all members of a group have ended. In training, members that failed have no row,
     and a group with too few survivors has none at all and ends as ``failure``. In validation every member
-    has a row; that of a failed one counts as 0. Each member's end is told at once on the tag of the group.
+    has a row; that of a failed one counts as 0. Each member's end is told at once, or nearly so, on
+    the tag of the group.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -97,6 +99,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         try:
             for session in range(group.size):
                 await self._add_failed(group, crashed_member(session, cause, stop=StopReason.CANCELLED), prompt)
+            await group.settle()
             await self._close(group)
         finally:
             del self._groups[group.uid]
@@ -115,7 +118,7 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
             members = [
                 self._run_member(group, session, params, trajectory, trace, prompt) for session in range(group.size)
             ]
-            for error in await asyncio.gather(*members, return_exceptions=True):
+            for error in [*await asyncio.gather(*members, return_exceptions=True), *await group.settle()]:
                 if error is not None:  # not the rollout but its account: the queue does not answer
                     raise error
             await self._close(group)
@@ -182,11 +185,18 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         stored = {key: value for key, value in arguments.items() if key not in _NOT_STORED}
         group.outputs[member.session] = (rows, stored)
         group.members[member.session] = member
-        async with group.telling:  # one at a time, so that the list on the tag only grows
+        if len(group.members) == group.size:
+            group.complete.set()  # the end of the group will say it
+        elif group.telling is None or group.telling.done():
+            group.telling = asyncio.create_task(self._tell(group))
+
+    async def _tell(self, group: RunningGroup) -> None:
+        """Put the members that have ended on the tag of their group; who ends at the same time is told together."""
+        told = 0
+        while told < len(group.members) and not await group.is_complete_within(_TOGETHER_S):
             tags = group.member_tags()
-            if group.told < len(tags) < group.size:  # else the one before said it, or the end of the group will
-                group.told = len(tags)
-                await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag={"members": tags})
+            await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag={"members": tags})
+            told = len(tags)
 
     async def _close(self, group: RunningGroup) -> None:
         """Publish the rows that the rule leaves, then the status that makes verl look at them."""

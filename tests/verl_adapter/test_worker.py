@@ -148,7 +148,7 @@ async def test_a_journal_that_cannot_be_written_costs_no_rollout(make_worker, qu
     def full(_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("swe_plugin.verl_adapter.runtime.Journal.flush", full)
+    monkeypatch.setattr("swe_plugin.verl_adapter.runtime.Journal._write", full)
     _, keys = await run(make_worker(dict.fromkeys(range(4), SOLVES)), queue)
     assert len(keys) == 4
     assert "a journal could not be written" in caplog.text

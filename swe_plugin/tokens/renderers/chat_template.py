@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from swe_plugin.errors import TokenStreamError
@@ -17,6 +19,8 @@ __all__ = ["ChatTemplateRenderer", "CheckReport"]
 
 _CODE = "for i in a:\n    print(i)  # two\n"
 """A tokenizer that loses blanks makes no programs. (Some published ones do if transformers loads them as Llama's.)"""
+_OPENINGS, _SHARED_CHARS = 32, 1 << 16
+"""First prompts that are remembered, up to that length: all rollouts of a group begin with the same one."""
 
 
 class ChatTemplateRenderer:
@@ -57,6 +61,7 @@ class ChatTemplateRenderer:
     ) -> None:
         self._tokenizer = tokenizer
         self._encoder = SafeEncoder(tokenizer)
+        self._opening = lru_cache(_OPENINGS)(lambda text: array("I", self._encoder.encode(text).ids))
         self._text, self._variables = chat_template, dict(template_kwargs or {})
         eos = getattr(tokenizer, "eos_token_id", None)
         self._stop_ids = frozenset({*stop_ids, *(() if eos is None else (eos,))})
@@ -87,7 +92,8 @@ class ChatTemplateRenderer:
         """
         if tools and not self._template.tools:
             self._check(tools=True)
-        return self._encoder.encode(self._template.render(self._dicts(messages), tools)).ids
+        text = self._template.render(self._dicts(messages), tools)
+        return list(self._opening(text)) if len(text) <= _SHARED_CHARS else self._encoder.encode(text).ids
 
     def extension(
         self, messages: Sequence[Message], *, sampled: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()

@@ -162,8 +162,10 @@ class Channel:
             self._fail()
 
     def _forget(self) -> None:
-        """The loop looks at the socket no more."""
+        """The loop looks at the socket no more. Idempotent."""
         self._unsent.clear()
+        if self._socket.fileno() < 0:
+            return
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
 

@@ -27,7 +27,7 @@ from swe_plugin.types import Image
 
 SLOW = 16
 """Contenders that took longer than `SLOW_S` alone are tried with at most this many at once."""
-SLOW_S = 2.0
+SLOW_S = 1.0
 LONG_S = 0.1
 """Contenders that took longer alone have each lane once where many start at once."""
 Times = tuple[list[float], list[float]]
@@ -120,6 +120,7 @@ def measure_all(root: Path, at_once: list[int], only: list[str]) -> dict[str, di
         for contender in contenders(root):
             if not only or contender.name in only:
                 found[contender.name] = asyncio.run(measure(contender, root, at_once))
+                print(contender.name, "measured", flush=True)
     finally:
         close_zygote()
     return found

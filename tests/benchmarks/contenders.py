@@ -88,6 +88,12 @@ class DockerReady(Docker):
             while ready.coming:
                 await asyncio.sleep(0.1)
 
+    async def close(self) -> None:
+        """Remove what is still ready, which the next contender would find on the daemon."""
+        from swe_plugin.environments.docker.daemon import close_daemons
+
+        await asyncio.to_thread(close_daemons)
+
 
 class AgentBox(Contender):
     """`agentbox-rl` from PyPI, on the same daemon, without its warm pool."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from swe_plugin.environments.sandbox.zygote.frames import Decoder, Frame, encode
+from swe_plugin.environments.sandbox.zygote.frames import Decoder, Frame, pieces
 from swe_plugin.errors import EnvironmentUnavailable
 
 __all__ = ["Channel"]
@@ -51,7 +51,7 @@ class Channel:
     async def start(self, plan: dict[str, Any]) -> Frame:
         """Send the plan as the first frame and wait for the first answer, which has id 0."""
         answer = self._expect(0)
-        self._send(encode(plan))
+        self._send(plan)
         return await answer
 
     def next_id(self) -> int:
@@ -67,7 +67,7 @@ class Channel:
         number = self.next_id() if number is None else number
         answer = self._expect(number)
         try:
-            self._send(encode({**header, "id": number}, payload))
+            self._send({**header, "id": number}, payload)
             header, payload = await answer
         except asyncio.CancelledError:
             await self._cancel(number)
@@ -113,14 +113,15 @@ class Channel:
         with contextlib.suppress(EnvironmentUnavailable, TimeoutError):
             answer = self._expect(number)
             async with asyncio.timeout(_CANCEL_WAIT_S):
-                self._send(encode({"op": "cancel", "id": 0, "target": number}))
+                self._send({"op": "cancel", "id": 0, "target": number})
                 await answer
         self._answers.pop(number, None)
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         """Hand a frame to the kernel, at once if it takes it. Frames go out whole, whoever is cancelled meanwhile."""
-        self._unsent.append(memoryview(data))
-        if len(self._unsent) == 1:
+        idle = not self._unsent
+        self._unsent.extend(pieces(header, payload))
+        if idle:
             self._flush()
 
     def _flush(self) -> None:

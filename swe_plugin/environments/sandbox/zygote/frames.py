@@ -10,16 +10,26 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Decoder", "Frame", "encode"]
+__all__ = ["Decoder", "Frame", "encode", "pieces"]
 
 Frame = tuple[dict[str, Any], bytes]
 _LENGTHS = struct.Struct("!II")
+_COPIED = 1 << 16
+"""A payload up to this size is worth a copy for being sent by one call."""
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
     """One frame as bytes. Lone surrogates (undecodable file names) survive as JSON escapes."""
     text = json.dumps(header).encode()
     return b"".join((_LENGTHS.pack(len(text), len(payload)), text, payload))
+
+
+def pieces(header: dict[str, Any], payload: bytes) -> list[memoryview]:
+    """The same, without a copy of a large payload: what to send one after the other."""
+    if len(payload) <= _COPIED:
+        return [memoryview(encode(header, payload))]
+    text = json.dumps(header).encode()
+    return [memoryview(_LENGTHS.pack(len(text), len(payload)) + text), memoryview(payload)]
 
 
 class Decoder:
@@ -37,6 +47,7 @@ class Decoder:
             if len(self._buffer) < stop:
                 return
             header = json.loads(self._buffer[start : start + n_header])
-            payload = bytes(self._buffer[start + n_header : stop])
+            with memoryview(self._buffer) as whole:
+                payload = bytes(whole[start + n_header : stop])
             del self._buffer[:stop]
             yield header, payload

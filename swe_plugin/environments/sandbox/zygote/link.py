@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from swe_plugin.environments.sandbox.zygote.frames import Decoder, encode
+from swe_plugin.environments.sandbox.zygote.frames import Decoder, pieces
 
 __all__ = ["Connect", "OnRequest", "OwnerGone", "OwnerLink"]
 
@@ -45,7 +45,7 @@ class OwnerLink:
         Raises:
             OwnerGone: nobody is on the other side.
         """
-        self._outbox.append(memoryview(encode(header, payload)))
+        self._outbox.extend(pieces(header, payload))
         self._flush()
 
     def _on_input(self, _: int) -> None:

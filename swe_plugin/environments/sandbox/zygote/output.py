@@ -34,10 +34,10 @@ class OutputBuffer:
 
     def take(self) -> tuple[bytes, int]:
         """What was kept, and the number of bytes dropped; the cut is marked in the text."""
-        tail = b"".join(self._tail)
-        excess = max(0, len(tail) - self._tail_limit)
+        excess = max(0, self._tail_size - self._tail_limit)
         dropped = self.dropped + excess
-        if not dropped:
-            return bytes(self._head) + tail, 0
-        mark = b"\n[... %d bytes dropped ...]\n" % dropped
-        return bytes(self._head) + mark + tail[excess:], dropped
+        mark = b"\n[... %d bytes dropped ...]\n" % dropped if dropped else b""
+        tail = [memoryview(chunk) for chunk in self._tail]
+        if excess:  # less than the oldest chunk
+            tail[0] = tail[0][excess:]
+        return b"".join((self._head, mark, *tail)), dropped

@@ -30,6 +30,8 @@ SLOW = 16
 SLOW_S = 1.0
 LONG_S = 0.1
 """Contenders that took longer alone have each lane once where many start at once."""
+PAUSE_S = 0.2
+"""Before each burst, for every contender: what prepares for the next one may."""
 Times = tuple[list[float], list[float]]
 
 
@@ -83,6 +85,7 @@ async def lives(contender: Contender, at_once: int, count: int) -> Times:
 
     for _ in range(max(count // at_once, 1)):
         await contender.settle(at_once)
+        await asyncio.sleep(PAUSE_S if at_once > 1 else 0)
         together = asyncio.Barrier(at_once)
         await asyncio.gather(*(lane(number, together) for number in range(at_once)))
     return ready, gone
@@ -98,7 +101,7 @@ async def measure(contender: Contender, root: Path, at_once: list[int]) -> dict[
         return {
             number: await lives(contender, number, 3 if slow else max(rounds * number, 24))
             for number in at_once
-            if not (slow and number > SLOW)
+            if number <= (SLOW if slow else contender.most)
         }
     finally:
         await contender.close()

@@ -25,6 +25,8 @@ class Contender(abc.ABC):
     """A life is `start`, which ends with the answer to a first command, then `stop`."""
 
     name: str
+    most: int = 1 << 30
+    """At once."""
 
     async def prepare(self, root: Path) -> str:
         """Do what is done once; returns why it cannot take part here, or nothing."""
@@ -214,6 +216,7 @@ class Chroot(Piped):
     """The root directory as a tar, unpacked for each, and chroot; no isolation."""
 
     name = "tar + chroot"
+    most = 64
 
     async def prepare(self, root: Path) -> str:
         reason = await super().prepare(root)

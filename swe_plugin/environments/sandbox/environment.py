@@ -14,7 +14,13 @@ from swe_plugin.environments.images import ImageStore, Layers, check_image
 from swe_plugin.environments.movable import Parcel
 from swe_plugin.environments.sandbox.channel import Channel
 from swe_plugin.environments.sandbox.modes import prepare
-from swe_plugin.environments.sandbox.owner import TakenSandbox, ZygoteProcess, borrowed_zygote, current_zygote
+from swe_plugin.environments.sandbox.owner import (
+    TakenSandbox,
+    ZygoteProcess,
+    borrowed_zygote,
+    current_zygote,
+    running_zygote,
+)
 from swe_plugin.environments.sandbox.probe import describe_modes
 from swe_plugin.environments.sandbox.settings import check_settings
 from swe_plugin.environments.sandbox.zygote.plan import Plan
@@ -69,7 +75,9 @@ class SandboxEnvironment(SupervisedEnvironment):
     async def _launch(self) -> None:
         if self._layers is None:
             await self.prepare()
-        zygote = await asyncio.to_thread(current_zygote)
+        zygote = running_zygote()
+        if zygote is None:
+            zygote = await asyncio.to_thread(current_zygote)
         self._zygote, self._number = zygote, zygote.next_number()
         assert self._layers is not None
         plan = self._plan(self._mode, self._layers, zygote)

@@ -23,7 +23,7 @@ from swe_plugin.environments.sandbox import zygote
 from swe_plugin.environments.sandbox.hierarchy import detect_hierarchy, find_candidates
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["TakenSandbox", "ZygoteProcess", "borrowed_zygote", "close_zygote", "current_zygote"]
+__all__ = ["TakenSandbox", "ZygoteProcess", "borrowed_zygote", "close_zygote", "current_zygote", "running_zygote"]
 
 _SEND_ATTEMPTS, _SEND_PAUSE_S = 2500, 0.002
 
@@ -195,6 +195,12 @@ _lock = threading.Lock()
 _current: ZygoteProcess | None = None
 _at_exit = False
 _taken: weakref.WeakSet[TakenSandbox] = weakref.WeakSet()
+
+
+def running_zygote() -> ZygoteProcess | None:
+    """The zygote of this process, if it has one that lives. Does not block."""
+    zygote = _current
+    return zygote if zygote is not None and zygote.is_running else None
 
 
 def current_zygote() -> ZygoteProcess:

@@ -102,6 +102,25 @@ def _prepare(ground: Ground, uid: int, gid: int) -> None:
     sys_.sethostname("sandbox")
     if ground.network == "none":
         sys_.loopback_up()
+    sys_.drop_bounding_set()
+    _rehearse(ground)
+
+
+def _rehearse(ground: Ground) -> None:
+    """Go through what is done for a plan, with one that asks for nothing.
+
+    All memory is the zygote's, and the first write to a page, if only to count a reference, copies it. What is copied
+    here is not copied while somebody waits.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        nothing = Plan(ground.mode, [], "/", {"HOME": "/"}, ground.network, 0, 0, 0, 0, 0.0, output_bytes=0)
+        theirs.sendall(encode(nothing.to_dict()))
+        plan = receive_plan(ours.fileno())
+        assert plan is not None
+        check_image(plan)
+        cgroups.limit_files(1, "memory", memory_bytes=0, pids=0, cpus=0.0)
+        Supervisor(partial(OwnerLink, ours.fileno(), theirs.fileno()), plan, []).close()
 
 
 def _await_owner(end: socket.socket) -> socket.socket | None:
@@ -166,7 +185,6 @@ def _harden(program: bytes) -> None:
     sys.meta_path.clear()
     with contextlib.suppress(OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys_.drop_bounding_set()
     sys_.drop_capabilities(_KEEP)
     sys_.prctl(sys_.PR_SET_NO_NEW_PRIVS, 1)
     sys_.prctl(sys_.PR_SET_DUMPABLE, 0)

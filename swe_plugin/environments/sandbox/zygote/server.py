@@ -33,8 +33,8 @@ __all__ = ["serve"]
 _RETRY_S = 0.005
 _GIVE_UP_S = 5.0
 """A cgroup that is busy for longer is left to the reaper."""
-_SPARES = min(os.cpu_count() or 1, 8)
-"""Of a mode; more starts at once than processors wait for a processor anyway."""
+_SPARES = min(4 * (os.cpu_count() or 1), 8)
+"""Of a mode. More starts at once wait for processors much longer than for what a spare has done ahead."""
 
 
 class _Sandbox:

@@ -78,6 +78,10 @@ class Supervisor:
                 self._reap()
                 self._check_deadlines()
 
+    def close(self) -> None:
+        """Let go of what was made for one that does not `run`."""
+        self._selector.close()
+
     # Requests
 
     def _on_request(self, header: dict[str, Any], payload: bytes) -> None:

@@ -27,7 +27,8 @@ AHEAD: list[Mark] = [
     ("/dev", "mounts", "_devices", "after"),
     ("/proc", "mounts", "_mask_proc", "before"),
     ("/proc masked", "mounts", "_mask_proc", "after"),
-    ("host name, loopback", "build", "_prepare", "after"),
+    ("host name, loopback", "build", "_rehearse", "before"),
+    ("rehearsal", "build", "_prepare", "after"),
 ]
 CHAIN: list[Mark] = [
     ("owner: image, plan, socket", "owner", "request", "before"),
@@ -102,7 +103,7 @@ class Marks:
             if end == "before":
                 self.stamp(column)
             result = call(*words, **named)
-            if call.__name__ == "receive_plan":  # a spare learns whose it is
+            if call.__name__ == "receive_plan" and result.cgroups:  # a spare learns whose it is; a rehearsal has none
                 self.row = int(next(iter(result.cgroups.values())).rpartition("/")[2])
             if end == "after":
                 self.stamp(column, again=True)

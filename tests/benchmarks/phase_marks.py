@@ -103,7 +103,9 @@ class Marks:
             if end == "before":
                 self.stamp(column)
             result = call(*words, **named)
-            if call.__name__ == "receive_plan" and result.cgroups:  # a spare learns whose it is; a rehearsal has none
+            if call.__name__ == "receive_plan":  # a spare learns whose it is
+                if not result.cgroups:
+                    return result  # a rehearsal
                 self.row = int(next(iter(result.cgroups.values())).rpartition("/")[2])
             if end == "after":
                 self.stamp(column, again=True)

@@ -109,6 +109,19 @@ async def test_one_that_is_starting_goes_as_soon_as_it_is_ready_if_its_slot_is_n
     assert factory.left == []
 
 
+async def test_one_start_slot_is_kept_from_what_is_ahead_while_environments_are_in_use_and_none_after():
+    factory = Factory(start_s=0.2)
+    pool = EnvironmentPool(factory, Slots(start=4, reserved=0.1))
+    async with pool.lease(spec("now@0")):
+        pool.prewarm(wanted(*(f"{n}@0" for n in range(8))))
+        await asyncio.sleep(0.1)
+        assert len(factory.made) == 1 + 3
+    await asyncio.sleep(0.01)  # their turn comes without another event
+    assert len(factory.made) == 1 + 4
+    await pool.cool()
+    assert factory.left == []
+
+
 async def test_the_dead_are_not_handed_out():
     factory = Factory()
     pool = EnvironmentPool(factory, Slots())

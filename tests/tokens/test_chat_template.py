@@ -48,6 +48,13 @@ def test_it_is_a_renderer():
     assert isinstance(RENDERER, Renderer)
 
 
+def test_a_first_prompt_that_is_remembered_is_nobodys_to_change():
+    first = RENDERER.initial(ASK)
+    assert first == whole(ASK)
+    first.append(END)
+    assert RENDERER.initial(ASK) == first[:-1]
+
+
 # --- what is added ---------------------------------------------------------------------------------
 
 

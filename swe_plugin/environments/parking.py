@@ -53,6 +53,7 @@ class Parking:
         self._factory, self._start, self._running = factory, start, running
         self._parked: dict[str, list[_Parked]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        self._images: set[int] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._parked.values()))
@@ -65,6 +66,10 @@ class Parking:
                 parked.task = asyncio.ensure_future(self._park(parked))
                 parked.task.add_done_callback(lambda _, parked=parked: self._started(parked))  # type: ignore[misc]
                 self._parked.setdefault(spec.label, []).append(parked)
+
+    def has_image(self, spec: EnvironmentSpec) -> None:
+        """The image of `spec` is on this node: starting another one of it takes moments."""
+        self._images.add(hash(repr(spec.image)))
 
     def offers(self, label: str) -> list[EnvironmentSpec]:
         """Specs of what another process may `take` by a label: all but what cannot leave this one."""
@@ -115,8 +120,12 @@ class Parking:
         """Start one; afterwards it holds one slot of `running`, or the error is raised and it holds nothing."""
         slot = await self._running.acquire()
         try:
-            with await self._start.acquire():
+            has_image = hash(repr(parked.spec.image)) in self._images
+            with acting_for(Share.READY if has_image else Share.AHEAD):
+                turn = await self._start.acquire()
+            with turn:
                 await self._start_one(parked)
+            self.has_image(parked.spec)
         except BaseException:
             slot.release()
             raise

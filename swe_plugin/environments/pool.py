@@ -116,12 +116,12 @@ class EnvironmentPool:
         lease = await self._parking.take(spec) if purpose == "running" else None
         if lease is None:
             lease = await self._started(spec, purpose)
-        self._count(+1)
-        try:
-            yield lease
-        finally:
-            self._count(-1)
-            with lease.slot:
+        with lease.slot:
+            try:
+                self._count(+1)
+                yield lease
+            finally:
+                self._count(-1)
                 await to_the_end(lease.environment.stop())
 
     async def cool(self) -> None:
@@ -140,7 +140,10 @@ class EnvironmentPool:
     def _count(self, change: int) -> None:
         before, self._in_use = self._in_use, self._in_use + change
         if (before > 0) != (self._in_use > 0):
-            self._start.set_busy(self._in_use > 0)
+            try:
+                self._start.set_busy(self._in_use > 0)
+            except OSError:  # only what is started ahead goes by it
+                logger.warning("the node's other processes could not be told", exc_info=True)
 
     async def _started(self, spec: EnvironmentSpec, purpose: str) -> Lease:
         environment, slot = make(self._factory, spec), None
@@ -159,6 +162,7 @@ class EnvironmentPool:
             if slot is not None:
                 slot.release()
             raise
+        self._parking.has_image(spec)
         return Lease(environment, slot, began - asked, time.perf_counter() - began, began=since)
 
     def _make_room(self) -> None:

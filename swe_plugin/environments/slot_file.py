@@ -122,7 +122,9 @@ class SlotFile:
         return None
 
     def mark(self, number: int, on: bool) -> None:
-        """Hold a shared lock of this object, or let go of it."""
+        """Hold a shared lock of this object, or let go of it. A file that is not open has none to let go of."""
+        if self._fd < 0 and not on:
+            return
         _lock(self._file(), fcntl.F_RDLCK if on else fcntl.F_UNLCK, number)
 
     def is_taken(self, number: int) -> bool:

@@ -22,7 +22,7 @@ _PAUSE_S = 0.05
 class SlotQueue:
     """A number of slots; who waits for one *now* is always served before who wants one *ahead* of time.
 
-    Training and evaluation each have slots that nobody else may use; of what is started ahead only `brief` ones may,
+    Training and evaluation each have slots that nobody else may use, but for `Share.READY`, which may use brief ones
     while the node is not `busy`. Within a process and a share, first come, first served.
 
     Args:
@@ -30,7 +30,7 @@ class SlotQueue:
         file: where they are counted; default one of this queue's own.
         number: of this capacity in `file`.
         reserved: part of `size`, at most 0.5, that is kept for training, and again for evaluation.
-        brief: nobody holds a slot for long, so one part is kept for both together, and only while the node is `busy`.
+        brief: most hold a slot for moments, so one part is kept for both together.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class SlotQueue:
             Share.TRAIN: [*train, *common],
             Share.EVALUATION: [*evaluation, *common],
             Share.AHEAD: [*common],
+            Share.READY: [*common],
         }
         self._idle = [*numbers] if brief else [*common]
         self._waiting: dict[Share, deque[asyncio.Future[Slot]]] = {share: deque() for share in Share}
@@ -117,11 +118,10 @@ class SlotQueue:
         return any(not waiter.done() for waiter in self._waiting[share])
 
     def _take(self, share: Share) -> Slot | None:
-        if share is not Share.AHEAD:
-            return self._file.take(self._usable[share])
-        if self.short:
+        if share in (Share.AHEAD, Share.READY) and self.short:
             return None
-        return self._file.take(self._usable[share] if self.busy else self._idle)
+        anything = share is Share.READY and not self.busy
+        return self._file.take(self._idle if anything else self._usable[share])
 
     def _serve(self) -> None:
         """Give what is free to those who wait here."""

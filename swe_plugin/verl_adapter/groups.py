@@ -74,11 +74,11 @@ class RunningGroup:
             return False
         return True
 
-    async def settle(self) -> list[BaseException | None]:
-        """Let `telling` end, with nothing more to write; returns its error, if it ran."""
+    async def settle(self) -> None:
+        """Let `telling` end, with nothing more to write."""
         self.complete.set()
-        telling = [] if self.telling is None else [self.telling]
-        return await asyncio.gather(*telling, return_exceptions=True)
+        if self.telling is not None:
+            await asyncio.wait([self.telling])
 
     def fail(self, member: Member) -> None:
         """Record a member that has no row after all."""

@@ -118,7 +118,9 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
             members = [
                 self._run_member(group, session, params, trajectory, trace, prompt) for session in range(group.size)
             ]
-            for error in [*await asyncio.gather(*members, return_exceptions=True), *await group.settle()]:
+            errors = await asyncio.gather(*members, return_exceptions=True)
+            await group.settle()
+            for error in errors:
                 if error is not None:  # not the rollout but its account: the queue does not answer
                     raise error
             await self._close(group)
@@ -195,7 +197,10 @@ class SweAgentLoopWorker(_WorkerBase):  # type: ignore[misc]
         told = 0
         while told < len(group.members) and not await group.is_complete_within(_TOGETHER_S):
             tags = group.member_tags()
-            await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag={"members": tags})
+            try:
+                await tq.async_kv_put(key=group.uid, partition_id=group.partition, tag={"members": tags})
+            except Exception:  # the end of the group says it all once more
+                logger.exception("the queue was not told how far group %s is", group.uid)
             told = len(tags)
 
     async def _close(self, group: RunningGroup) -> None:

@@ -122,6 +122,31 @@ async def test_one_start_slot_is_kept_from_what_is_ahead_while_environments_are_
     assert factory.left == []
 
 
+async def test_one_start_slot_is_always_kept_from_what_may_have_to_build_an_image():
+    factory = Factory(start_s=0.2)
+    pool = EnvironmentPool(factory, Slots(start=4, reserved=0.1))
+    pool.prewarm(wanted(*(f"{n}@0" for n in range(8))))
+    await asyncio.sleep(0.1)
+    assert len(factory.made) == 3
+    async with pool.lease(spec("now@0")) as lease:
+        assert lease.wait_s < 0.05
+    await pool.cool()
+
+
+async def test_a_node_that_cannot_be_told_costs_no_environment(monkeypatch, caplog):
+    factory = Factory()
+    pool = EnvironmentPool(factory, Slots(start=4, running=4))
+
+    def full(*_):
+        raise OSError("no locks available")
+
+    monkeypatch.setattr("swe_plugin.environments.slot_file.SlotFile.mark", full)
+    async with pool.lease(spec()):
+        assert pool.in_use == 1
+    assert (pool.in_use, factory.left, pool._use["running"].free) == (0, [], 4)
+    assert "could not be told" in caplog.text
+
+
 async def test_the_dead_are_not_handed_out():
     factory = Factory()
     pool = EnvironmentPool(factory, Slots())

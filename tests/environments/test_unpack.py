@@ -2,6 +2,7 @@
 
 import io
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -244,6 +245,24 @@ def test_a_file_that_says_it_is_larger_than_the_disk_is_not_written(tmp_path):
     with pytest.raises(OSError, match="No space left"):
         unpack_layer(io.BytesIO(info.tobuf() + bytes(10240)), "", tmp_path, MergedView([]), squash=True)
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_file_that_the_disk_takes_only_in_part_is_an_error(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, ((1 << 20) + 1000, hard)
+    )  # a write up to it is cut short, without an error
+    try:
+        with pytest.raises((OSError, LayerError), match="File too large"):
+            unpack(tmp_path, layer(("big", "x" * (3 << 19))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_that_takes_the_place_of_a_link_changes_where_its_own_directory_is(tmp_path):
+    way = ("d/c", "->/q"), ("l", "->d/c/../d")
+    (root,) = unpack(tmp_path, layer(("q/", None), ("d/", None), *way, ("l/a", "1"), ("l/c", "2"), ("l/b", "3")))
+    assert seen([root]) == {"d": None, "d/a": "1", "d/c": "2", "d/d": None, "d/d/b": "3", "l": "->d/c/../d", "q": None}
 
 
 def test_devices_are_left_out_and_never_made(tmp_path):

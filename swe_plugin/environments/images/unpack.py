@@ -138,7 +138,7 @@ class _Writer:
         self._opaque: list[PurePosixPath] = []
         self._directories: dict[PurePosixPath, tarfile.TarInfo] = {}
         self._last: tuple[list[str], PurePosixPath, Path] | None = None
-        """Where the entry before this one went, a plain file: as the archive has it, inside, on this machine."""
+        """Directory of the entry before this one, a plain file: as the archive has it, inside, on this machine."""
 
     def add(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         if "\0" in member.name or "\0" in member.linkname:
@@ -153,14 +153,18 @@ class _Writer:
         if name.startswith(_WHITEOUT):
             self._note_deletion(self._all.resolve(PurePosixPath("/", *above)), name)
             return
-        if self._last is None or self._last[0] != above:
-            parent = self._all.resolve(PurePosixPath("/", *above))
-            self._last = above, parent, self._parent(parent)
-        if member.isreg():  # cannot change where its own directory is
-            self._write(self._last[2] / name, member, archive)
+        if self._last is not None and self._last[0] == above:
+            _, parent, real = self._last
         else:
-            self._create(self._last[1], self._last[2] / name, member)
+            parent = self._all.resolve(PurePosixPath("/", *above))
+            real = self._parent(parent)
+        if not member.isreg():
+            self._create(parent, real / name, member)
             self._last = None
+            return
+        self._write(real / name, member, archive)
+        # A file cannot change where its own directory is, unless a link led there that passed through the file's place.
+        self._last = (above, parent, real) if parent.parts[1:] == tuple(above) else None
 
     def _note_deletion(self, parent: PurePosixPath, name: str) -> None:
         deleted = name.removeprefix(_WHITEOUT)
@@ -213,8 +217,9 @@ class _Writer:
         assert source is not None
         _remove(real)
         self._check_space(member.size)
-        with source, os.fdopen(os.open(real, _NEW_FILE, 0o600), "wb", buffering=0) as target:
+        with source, os.fdopen(os.open(real, _NEW_FILE, 0o600), "wb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
+            target.flush()  # before the time is set
             self._set_metadata(target.fileno(), member)
 
     def _create(self, parent: PurePosixPath, real: Path, member: tarfile.TarInfo) -> None:

@@ -36,11 +36,12 @@ class Channel:
         sock.setblocking(False)
         self._socket, self._label, self._unwrap = sock, label, unwrap
         self._ids = itertools.count(first_id)
-        self._answers: dict[int, asyncio.Future[Frame]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._first: asyncio.Future[Frame] = self._loop.create_future()
+        self._answers = {0: self._first}
         self._unsent: deque[memoryview] = deque()
         self._decoder = Decoder()
         self._closed = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._on_readable)
 
     @property
@@ -50,9 +51,8 @@ class Channel:
 
     async def start(self, plan: dict[str, Any]) -> Frame:
         """Send the plan as the first frame and wait for the first answer, which has id 0."""
-        answer = self._expect(0)
         self._send(plan)
-        return await answer
+        return await self._first
 
     def next_id(self) -> int:
         """A fresh number for `request`, for callers that refer to a request while it runs."""

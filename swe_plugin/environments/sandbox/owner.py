@@ -222,9 +222,9 @@ def close_zygote() -> None:
     """End the zygote of this process, if there is one. Blocking; the next sandbox starts another."""
     global _current
     with _lock:
-        if _current is not None:
-            _current.close()
-            _current = None
+        zygote, _current = _current, None  # first: nobody starts anything in one that ends
+        if zygote is not None:
+            zygote.close()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from swe_plugin.environments.movable import Movable
 from swe_plugin.environments.share import Share, acting_for
 from swe_plugin.environments.slot_file import Slot
 from swe_plugin.environments.slot_queue import SlotQueue
-from swe_plugin.environments.start import make, start_in_time, to_the_end
+from swe_plugin.environments.start import launch_in_time, make, prepare_in_time, to_the_end
 
 __all__ = ["Parking", "Ready"]
 
@@ -53,7 +53,6 @@ class Parking:
         self._factory, self._start, self._running = factory, start, running
         self._parked: dict[str, list[_Parked]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
-        self._images: set[int] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._parked.values()))
@@ -66,10 +65,6 @@ class Parking:
                 parked.task = asyncio.ensure_future(self._park(parked))
                 parked.task.add_done_callback(lambda _, parked=parked: self._started(parked))  # type: ignore[misc]
                 self._parked.setdefault(spec.label, []).append(parked)
-
-    def has_image(self, spec: EnvironmentSpec) -> None:
-        """The image of `spec` is on this node: starting another one of it takes moments."""
-        self._images.add(hash(repr(spec.image)))
 
     def offers(self, label: str) -> list[EnvironmentSpec]:
         """Specs of what another process may `take` by a label: all but what cannot leave this one."""
@@ -120,27 +115,28 @@ class Parking:
         """Start one; afterwards it holds one slot of `running`, or the error is raised and it holds nothing."""
         slot = await self._running.acquire()
         try:
-            has_image = hash(repr(parked.spec.image)) in self._images
-            with acting_for(Share.READY if has_image else Share.AHEAD):
-                turn = await self._start.acquire()
-            with turn:
-                await self._start_one(parked)
-            self.has_image(parked.spec)
+            await self._start_one(parked, await self._start.acquire())
         except BaseException:
             slot.release()
             raise
         parked.slot = slot
 
-    async def _start_one(self, parked: _Parked) -> None:
-        environment = parked.environment = make(self._factory, parked.spec)
+    async def _start_one(self, parked: _Parked, turn: Slot) -> None:
         parked.began, began = time.time(), time.perf_counter()
         try:
-            await start_in_time(environment, parked.spec)
-            await parked.ready(environment)
-        except BaseException:
-            await to_the_end(environment.stop())
-            raise
+            environment = parked.environment = make(self._factory, parked.spec)
+            try:
+                await prepare_in_time(environment, parked.spec)
+                if (brief := self._start.borrow()) is not None:  # what may take long, an image, is over
+                    turn.release()
+                    turn = brief
+                await launch_in_time(environment, parked.spec)
+                await parked.ready(environment)
+            except BaseException:
+                await to_the_end(environment.stop())
+                raise
         finally:
+            turn.release()
             parked.start_s = time.perf_counter() - began
 
     def _started(self, parked: _Parked) -> None:

@@ -162,7 +162,6 @@ class EnvironmentPool:
             if slot is not None:
                 slot.release()
             raise
-        self._parking.has_image(spec)
         return Lease(environment, slot, began - asked, time.perf_counter() - began, began=since)
 
     def _make_room(self) -> None:

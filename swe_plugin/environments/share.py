@@ -17,8 +17,6 @@ class Share(StrEnum):
     EVALUATION = "val"
     AHEAD = "ahead"
     """What nobody waits for yet."""
-    READY = "ready"
-    """The same, where all that takes long is done: the image is there."""
 
 
 _current: ContextVar[Share] = ContextVar("swe_share", default=Share.TRAIN)

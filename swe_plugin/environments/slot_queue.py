@@ -22,8 +22,8 @@ _PAUSE_S = 0.05
 class SlotQueue:
     """A number of slots; who waits for one *now* is always served before who wants one *ahead* of time.
 
-    Training and evaluation each have slots that nobody else may use, but for `Share.READY`, which may use brief ones
-    while the node is not `busy`. Within a process and a share, first come, first served.
+    Training and evaluation each have slots that nobody else may use; nothing that is started ahead waits for either.
+    Within a process and a share, first come, first served.
 
     Args:
         size: slots, at least 1.
@@ -47,9 +47,8 @@ class SlotQueue:
             Share.TRAIN: [*train, *common],
             Share.EVALUATION: [*evaluation, *common],
             Share.AHEAD: [*common],
-            Share.READY: [*common],
         }
-        self._idle = [*numbers] if brief else [*common]
+        self._lent = [*train] if brief else []
         self._waiting: dict[Share, deque[asyncio.Future[Slot]]] = {share: deque() for share in Share}
         self._short = self._busy = False
 
@@ -72,8 +71,10 @@ class SlotQueue:
         """Say whether this process has anything in progress that may need a slot at any time."""
         self._busy = busy
         self._file.mark(self._busy_mark, busy)
-        if any(self._waiting.values()):
-            self._serve()
+
+    def borrow(self) -> Slot | None:
+        """A brief slot that is kept for others, if none of them has anything in progress. Not to be held for long."""
+        return None if self.busy or self.short else self._file.take(self._lent)
 
     async def acquire(self, on_wait: Callable[[], object] = lambda: None) -> Slot:
         """Take a slot of `current_share`, waiting for it if need be.
@@ -118,10 +119,9 @@ class SlotQueue:
         return any(not waiter.done() for waiter in self._waiting[share])
 
     def _take(self, share: Share) -> Slot | None:
-        if share in (Share.AHEAD, Share.READY) and self.short:
+        if share is Share.AHEAD and self.short:
             return None
-        anything = share is Share.READY and not self.busy
-        return self._file.take(self._idle if anything else self._usable[share])
+        return self._file.take(self._usable[share])
 
     def _serve(self) -> None:
         """Give what is free to those who wait here."""

@@ -13,7 +13,16 @@ from swe_plugin.errors import EnvironmentStartError, SwePluginError
 if TYPE_CHECKING:
     from swe_plugin.environments.base import Environment, EnvironmentSpec
 
-__all__ = ["STOP_TIMEOUT_S", "dropped", "make", "prepare_in_time", "settled", "start_in_time", "to_the_end"]
+__all__ = [
+    "STOP_TIMEOUT_S",
+    "dropped",
+    "launch_in_time",
+    "make",
+    "prepare_in_time",
+    "settled",
+    "start_in_time",
+    "to_the_end",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +51,11 @@ async def start_in_time(environment: Environment, spec: EnvironmentSpec) -> None
         EnvironmentStartError: one was not ready by then, or the backend raised what no backend means to raise.
     """
     await prepare_in_time(environment, spec)
+    await launch_in_time(environment, spec)
+
+
+async def launch_in_time(environment: Environment, spec: EnvironmentSpec) -> None:
+    """The second half of `start_in_time`."""
     await _in_time(environment.start(), spec, "not ready", spec.limits.start_timeout_s, type(environment))
 
 

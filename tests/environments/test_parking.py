@@ -1,6 +1,7 @@
 """What is started ahead: handed out once, never in anybody's way, never left behind."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -109,28 +110,37 @@ async def test_one_that_is_starting_goes_as_soon_as_it_is_ready_if_its_slot_is_n
     assert factory.left == []
 
 
-async def test_one_start_slot_is_kept_from_what_is_ahead_while_environments_are_in_use_and_none_after():
-    factory = Factory(start_s=0.2)
-    pool = EnvironmentPool(factory, Slots(start=4, reserved=0.1))
-    async with pool.lease(spec("now@0")):
-        pool.prewarm(wanted(*(f"{n}@0" for n in range(8))))
-        await asyncio.sleep(0.1)
-        assert len(factory.made) == 1 + 3
-    await asyncio.sleep(0.01)  # their turn comes without another event
-    assert len(factory.made) == 1 + 4
-    await pool.cool()
-    assert factory.left == []
+async def test_what_is_ahead_starts_in_all_slots_while_no_environment_is_in_use():
+    for in_use, at_once in ((0, 4), (1, 3)):
+        factory = Factory(start_s=0.2)
+        pool = EnvironmentPool(factory, Slots(start=4, reserved=0.1))
+        async with AsyncExitStack() as stack:
+            for _ in range(in_use):
+                await stack.enter_async_context(pool.lease(spec("now@0")))
+            pool.prewarm(wanted(*(f"{n}@0" for n in range(8))))
+            await asyncio.sleep(0.1)
+            assert len(factory.made) == in_use + at_once
+            await pool.cool()
+        assert factory.left == []
+        assert pool._start.free == 4
 
 
-async def test_one_start_slot_is_always_kept_from_what_may_have_to_build_an_image():
-    factory = Factory(start_s=0.2)
+async def test_one_start_slot_is_always_kept_from_the_making_of_images(monkeypatch):
+    factory = Factory()
+
+    async def slow(environment):
+        await asyncio.sleep(0.2)
+
     pool = EnvironmentPool(factory, Slots(start=4, reserved=0.1))
+    monkeypatch.setattr("swe_plugin.environments.dummy.DummyEnvironment.prepare", slow)
     pool.prewarm(wanted(*(f"{n}@0" for n in range(8))))
     await asyncio.sleep(0.1)
     assert len(factory.made) == 3
+    monkeypatch.undo()
     async with pool.lease(spec("now@0")) as lease:
         assert lease.wait_s < 0.05
     await pool.cool()
+    assert pool._start.free == 4
 
 
 async def test_a_node_that_cannot_be_told_costs_no_environment(monkeypatch, caplog):

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from swe_plugin.environments.base import Capability, EnvironmentSpec
 from swe_plugin.environments.sandbox.transfer import unpack_tree
+from swe_plugin.environments.sandbox.zygote.trees import pack_tree
 from swe_plugin.environments.single_use import SingleUse
 from swe_plugin.environments.start import settled
 from swe_plugin.errors import EnvironmentUnavailable
@@ -248,6 +249,5 @@ class ExecEnvironment(SingleUse):
 
 def _pack(source: Path, name: str) -> bytes:
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.add(source, name)
+    pack_tree(str(source), name, stream)
     return stream.getvalue()

@@ -67,8 +67,9 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     writer, what = _Writer(root, below, squash), f"layer {digest or 'of the archive'}"
     try:
         with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Strict, bufsize=_BLOCK) as archive:
-            for member in archive:
+            while (member := archive.next()) is not None:
                 writer.add(member, archive)
+                archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
         counted.drain()
         writer.finish()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:

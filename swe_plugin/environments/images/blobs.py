@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from swe_plugin.environments.images.unpack import LayerError, Readable
+from swe_plugin.environments.images.tape import Readable
+from swe_plugin.environments.images.unpack import LayerError
 
 __all__ = ["Blobs", "open_blobs", "plain"]
 

@@ -42,25 +42,27 @@ class Entry:
 def describe(key: str, what: str, layer: Path) -> Entry:
     """Look at a built layer. Reads names and sizes, not contents."""
     digest, inodes, n_files = hashlib.sha256(), {}, 0
-    pending = [layer]
+    pending = [""]
     while pending:
         directory = pending.pop()
-        for path in sorted(directory.iterdir()):
-            info = path.lstat()
+        for name in sorted(os.listdir(layer / directory)):
+            inside = f"{directory}{name}"
+            path = f"{layer}/{inside}"
+            info = os.lstat(path)
             n_files += 1
             inodes[info.st_ino] = info.st_blocks * 512
-            digest.update(_line(path, path.relative_to(layer), info))
+            digest.update(_line(path, inside, info))
             if stat.S_ISDIR(info.st_mode):
-                pending.append(path)
+                pending.append(f"{inside}/")
     return Entry(key, what, sum(inodes.values()), n_files, digest.hexdigest(), time.time())
 
 
-def _line(path: Path, name: Path, info: os.stat_result) -> bytes:
-    fields: list[object] = [os.fsencode(name), info.st_mode, info.st_uid, info.st_gid]
+def _line(path: str, inside: str, info: os.stat_result) -> bytes:
+    fields: list[object] = [os.fsencode(inside), info.st_mode, info.st_uid, info.st_gid]
     if stat.S_ISDIR(info.st_mode):
         fields.append(is_opaque(path))  # times of directories change when a layer is copied
     elif stat.S_ISLNK(info.st_mode):
-        fields.append(os.fsencode(path.readlink()))
+        fields.append(os.fsencode(os.readlink(path)))
     else:
         fields += [info.st_size, info.st_mtime_ns, info.st_rdev]
     return repr(fields).encode() + b"\n"

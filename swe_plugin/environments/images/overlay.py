@@ -17,7 +17,7 @@ __all__ = ["is_opaque", "is_whiteout", "make_opaque", "make_whiteout"]
 _MARKS = ("user.overlay.opaque", "trusted.overlay.opaque")
 
 
-def make_whiteout(path: Path) -> None:
+def make_whiteout(path: Path | str) -> None:
     """Delete the name `path` of the layers below; nothing may be there in this layer.
 
     Raises:
@@ -26,15 +26,15 @@ def make_whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
 
 
-def is_whiteout(path: Path) -> bool:
+def is_whiteout(path: Path | str) -> bool:
     """Whether `path` is a whiteout."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        info = path.lstat()
+        info = os.lstat(path)
         return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
     return False
 
 
-def make_opaque(directory: Path) -> None:
+def make_opaque(directory: Path | str) -> None:
     """Hide what the layers below hold in `directory`.
 
     Raises:
@@ -45,7 +45,7 @@ def make_opaque(directory: Path) -> None:
         os.setxattr(directory, _MARKS[1], b"y")
 
 
-def is_opaque(directory: Path) -> bool:
+def is_opaque(directory: Path | str) -> bool:
     """Whether `directory` hides what is below."""
     for mark in _MARKS:
         try:

@@ -15,7 +15,7 @@ from swe_plugin.environments.images.blobs import Blobs, open_blobs, plain
 from swe_plugin.environments.images.host import build_host_image, check_host_tools, host_image_key
 from swe_plugin.environments.images.manifest import Contents, read_contents
 from swe_plugin.environments.images.metered import OnRead, metered
-from swe_plugin.environments.images.unpack import digest_of, is_full, unpack_layer
+from swe_plugin.environments.images.unpack import is_full, unpack_layer
 from swe_plugin.environments.images.view import MergedView
 from swe_plugin.errors import EnvironmentStartError
 
@@ -184,7 +184,7 @@ def _host_key() -> str:
 def _digest(path: Path, size: int, mtime_ns: int) -> str:
     """Of a file, read again when it has changed."""
     with path.open("rb") as file:
-        return digest_of(file)
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 @contextmanager

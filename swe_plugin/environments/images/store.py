@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import random
@@ -20,6 +19,7 @@ from swe_plugin.environments.images.entry import Entry, describe, read_entry, wr
 from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
 from swe_plugin.environments.images.packs import forget_packs
 from swe_plugin.environments.images.unpack import is_full
+from swe_plugin.environments.images.writeback import write_out
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.environments.removal import remove_tree
 from swe_plugin.errors import EnvironmentStartError
@@ -161,7 +161,7 @@ class ImageStore:
                     f"{what}: no space left below {self.root}: 'swe-plugin cache prune', or move it (SWE_PLUGIN_HOME)"
                 ) from error
             write_entry(self._entry(key), describe(key, what, draft))
-            _sync(draft)
+            write_out(draft)  # so that a crash of the machine keeps whole layers or none
             draft.rename(self.root / key)
 
     @contextmanager
@@ -194,13 +194,3 @@ class ImageStore:
 
     def _entry(self, key: str) -> Path:
         return self.root / "entries" / f"{key}.json"
-
-
-def _sync(directory: Path) -> None:
-    """Write the file system of `directory` out, so that a crash of the machine keeps whole layers or none."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(fd):
-            raise OSError(ctypes.get_errno(), "syncfs", str(directory))
-    finally:
-        os.close(fd)

@@ -8,8 +8,6 @@ unpacks into the merged tree: parents that are links lead where they lead *insid
 from __future__ import annotations
 
 import errno
-import hashlib
-import io
 import lzma
 import os
 import shutil
@@ -17,37 +15,30 @@ import stat
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import IO, cast
 
 from swe_plugin.environments.images.overlay import make_opaque, make_whiteout
+from swe_plugin.environments.images.tape import Readable, Tape
 from swe_plugin.environments.images.view import MergedView
+from swe_plugin.environments.images.writeback import Writeback
 from swe_plugin.errors import EnvironmentStartError
 
-__all__ = ["LayerError", "Readable", "digest_of", "is_full", "unpack_layer"]
+__all__ = ["LayerError", "is_full", "unpack_layer"]
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
-_MODES = 0o7777
-_CHUNK = 1 << 20
-_BLOCK = 1 << 15
-"""Read at once; tarfile copies what is left of one at each of its reads."""
+_MODES, _DIRECTORY_MODE = 0o7777, 0o755
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _LATEST = 1 << 33
 _MAX_DEPTH = 200
 """Deeper than any real tree, and shallow enough for every program that walks one by recursion."""
 _RESERVE_BYTES = 1 << 30
 """Left free on the disk, whatever size an archive says its files have."""
+_LOOK_BYTES = 64 << 20
+"""Written between two looks at what is free."""
 
 
 class LayerError(EnvironmentStartError):
     """A layer is damaged, or holds what no layer may hold."""
-
-
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At most `size` bytes; empty at the end."""
-        ...
 
 
 def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *, squash: bool) -> None:
@@ -63,57 +54,30 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     Raises:
         LayerError: it is damaged, is not what `digest` says, or a name in it is impossible.
     """
-    counted = _Hashing(stream)
-    writer, what = _Writer(root, below, squash), f"layer {digest or 'of the archive'}"
+    what = f"layer {digest or 'of the archive'}"
     try:
-        with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Strict, bufsize=_BLOCK) as archive:
-            while (member := archive.next()) is not None:
-                writer.add(member, archive)
-                archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
-        counted.drain()
-        writer.finish()
+        with Tape(stream) as tape, Writeback(root) as writeback:
+            writer = _Writer(root, below, squash, tape)
+            with tarfile.TarFile(fileobj=cast("IO[bytes]", tape), tarinfo=_Strict) as archive:
+                while (member := archive.next()) is not None:
+                    writer.add(member, archive)
+                    writeback.add(member.size)
+                    archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
+            tape.drain()
+            writer.finish()
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise LayerError(f"{what}: damaged: {error}") from error
     except OSError as error:
         if is_full(error):
             raise
         raise LayerError(f"{what}: cannot be unpacked: {error}") from error
-    if digest and counted.digest != digest:
-        raise LayerError(f"{what}: damaged: its content is {counted.digest}")
+    if digest and tape.digest != digest:
+        raise LayerError(f"{what}: damaged: its content is {tape.digest}")
 
 
 def is_full(error: OSError) -> bool:
     """Whether the disk has no room: the store's affair, not the image's."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def digest_of(stream: Readable) -> str:
-    """``sha256:<hex>`` of what is left of a stream."""
-    counted = _Hashing(stream)
-    counted.drain()
-    return counted.digest
-
-
-class _Hashing(io.RawIOBase):
-    """Passes a stream on and hashes it."""
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self._hash = hashlib.sha256()
-
-    def read(self, size: int = -1, /) -> bytes:
-        data = self._stream.read(size)
-        self._hash.update(data)
-        return data
-
-    def drain(self) -> None:
-        """Read what is left."""
-        while self.read(_CHUNK):
-            pass
-
-    @property
-    def digest(self) -> str:
-        return f"sha256:{self._hash.hexdigest()}"
 
 
 class _Strict(tarfile.TarInfo):
@@ -132,18 +96,22 @@ class _Strict(tarfile.TarInfo):
 class _Writer:
     """Entries of one tar, in its order, as files of the layer."""
 
-    def __init__(self, root: Path, below: MergedView, squash: bool) -> None:
-        self._root, self._below, self._squash = root.resolve(), below, squash
+    def __init__(self, root: Path, below: MergedView, squash: bool, tape: Tape) -> None:
+        self._root, self._below, self._squash, self._tape = str(root.resolve()), below, squash, tape
         self._own, self._all = MergedView([root]), MergedView([root, *below.layers])
         self._deleted: list[PurePosixPath] = []
         self._opaque: list[PurePosixPath] = []
         self._directories: dict[PurePosixPath, tarfile.TarInfo] = {}
-        self._last: tuple[list[str], PurePosixPath, Path] | None = None
-        """Directory of the entry before this one, a plain file: as the archive has it, inside, on this machine."""
+        self._known: dict[str, tuple[PurePosixPath, str]] = {}
+        """Directories of this layer that are where the archive says, no link on the way: inside, on this machine."""
+        self._room_bytes = 0
+        """Of what the disk has free, what may be written before the next look at it."""
 
     def add(self, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         if "\0" in member.name or "\0" in member.linkname:
             raise LayerError(f"layer: {member.name!r}: a NUL byte in a name")
+        if member.size < 0:
+            raise LayerError(f"layer: {member.name!r}: {member.size} bytes")
         parts = [part for part in member.name.split("/") if part not in ("", ".")]
         if not parts:  # the root itself: its mode counts, its name does not
             self._directories[PurePosixPath("/")] = member
@@ -154,18 +122,22 @@ class _Writer:
         if name.startswith(_WHITEOUT):
             self._note_deletion(self._all.resolve(PurePosixPath("/", *above)), name)
             return
-        if self._last is not None and self._last[0] == above:
-            _, parent, real = self._last
+        parent, real = self._directory(above)
+        if member.isreg():
+            self._write(f"{real}/{name}", member, archive)
         else:
-            parent = self._all.resolve(PurePosixPath("/", *above))
-            real = self._parent(parent)
-        if not member.isreg():
-            self._create(parent, real / name, member)
-            self._last = None
-            return
-        self._write(real / name, member, archive)
-        # A file cannot change where its own directory is, unless a link led there that passed through the file's place.
-        self._last = (above, parent, real) if parent.parts[1:] == tuple(above) else None
+            self._create(parent / name, f"{real}/{name}", member)
+
+    def _directory(self, above: list[str]) -> tuple[PurePosixPath, str]:
+        """Where the entries of a directory of the archive go: inside, on this machine."""
+        name = "/".join(above)
+        if (known := self._known.get(name)) is not None:
+            return known
+        inside = self._all.resolve(PurePosixPath("/", *above))
+        found = inside, self._parent(inside)
+        if inside.parts[1:] == tuple(above):
+            self._known[name] = found
+        return found
 
     def _note_deletion(self, parent: PurePosixPath, name: str) -> None:
         deleted = name.removeprefix(_WHITEOUT)
@@ -188,13 +160,13 @@ class _Writer:
         for path, member in sorted(self._directories.items(), reverse=True):
             real = self._own.lookup(path)
             if real is not None and _is_directory(real):
-                self._set_metadata(real, member)
+                self._set_metadata(str(real), member)
 
     def _hide(self, path: PurePosixPath, hidden: set[PurePosixPath], *, everything: bool) -> None:
         """Keep what the layers below have in `path`, or `path` itself, from showing through."""
         if not self._has_room(path.parent):
             return
-        real = self._parent(path.parent) / path.name
+        real = f"{self._parent(path.parent)}/{path.name}"
         if everything and not os.path.lexists(real):
             make_whiteout(real)
         elif self._has_room(path):
@@ -205,33 +177,46 @@ class _Writer:
         """Whether nothing in this layer, a link for example, stands where `directory` or a parent of it would be."""
         real = self._root
         for part in directory.parts[1:]:
-            real = real / part
+            real = f"{real}/{part}"
             if not os.path.lexists(real):
                 return True
             if not _is_directory(real):
                 return False
         return True
 
-    def _write(self, real: Path, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+    def _write(self, real: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         """A plain file, in place of what an earlier entry made there."""
+        self._take_space(member.size)
+        try:
+            fd = os.open(real, _NEW_FILE, 0o600)
+        except FileExistsError:
+            self._remove(real)
+            fd = os.open(real, _NEW_FILE, 0o600)
+        try:
+            if member.issparse():
+                self._write_sparse(fd, member, archive)
+            else:
+                self._tape.write(fd, member.size)
+            self._set_metadata(fd, member)
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def _write_sparse(fd: int, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         source = archive.extractfile(member)
         assert source is not None
-        _remove(real)
-        self._check_space(member.size)
-        with source, os.fdopen(os.open(real, _NEW_FILE, 0o600), "wb") as target:
-            shutil.copyfileobj(source, target, _CHUNK)
-            target.flush()  # before the time is set
-            self._set_metadata(target.fileno(), member)
+        with source, open(fd, "wb", closefd=False) as target:
+            shutil.copyfileobj(source, target)
 
-    def _create(self, parent: PurePosixPath, real: Path, member: tarfile.TarInfo) -> None:
+    def _create(self, inside: PurePosixPath, real: str, member: tarfile.TarInfo) -> None:
         """Anything else."""
         if member.isdir():
-            self._make_directory(real, parent / real.name)
-            self._directories[parent / real.name] = member
+            self._make_directory(real, inside)
+            self._directories[inside] = member
             return
-        _remove(real)
+        self._remove(real)
         if member.issym():
-            real.symlink_to(member.linkname)
+            os.symlink(member.linkname, real)
         elif member.islnk():
             self._link(real, member)
             return
@@ -241,12 +226,16 @@ class _Writer:
             return  # a device: /dev is the sandbox's own
         self._set_metadata(real, member)
 
-    def _check_space(self, size_bytes: int) -> None:
-        disk = os.statvfs(self._root)
-        if size_bytes > disk.f_bavail * disk.f_frsize - _RESERVE_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._root))
+    def _take_space(self, size_bytes: int) -> None:
+        if size_bytes > self._room_bytes:
+            disk = os.statvfs(self._root)
+            free = disk.f_bavail * disk.f_frsize - _RESERVE_BYTES
+            if size_bytes > free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._root)
+            self._room_bytes = max(size_bytes, min(free, _LOOK_BYTES))
+        self._room_bytes -= size_bytes
 
-    def _link(self, real: Path, member: tarfile.TarInfo) -> None:
+    def _link(self, real: str, member: tarfile.TarInfo) -> None:
         parts = [part for part in member.linkname.split("/") if part not in ("", ".")]
         if not parts or ".." in parts:
             raise LayerError(f"layer: {member.name!r}: a link out of the image")
@@ -257,43 +246,59 @@ class _Writer:
         if target.is_relative_to(self._root):
             os.link(target, real, follow_symlinks=False)
         elif target.is_symlink():
-            real.symlink_to(target.readlink())
+            os.symlink(target.readlink(), real)
         else:  # in a layer below, which is shared: a copy
             shutil.copyfile(target, real)
             self._copy_metadata(target, real)
 
-    def _parent(self, inside: PurePosixPath) -> Path:
+    def _parent(self, inside: PurePosixPath) -> str:
         """The directory in this layer, made if need be; one that the tar does not list is as it is below."""
         real = self._root
         if len(inside.parts) > _MAX_DEPTH:
             raise LayerError(f"layer: more than {_MAX_DEPTH} directories in one another")
         for depth, part in enumerate(inside.parts[1:], start=2):
-            real, path = real / part, PurePosixPath(*inside.parts[:depth])
-            if self._make_directory(real, path):
-                lower = self._below.lookup(path)
-                if lower is not None and _is_directory(lower):
-                    self._copy_metadata(lower, real)
+            real = f"{real}/{part}"
+            if _is_directory(real):
+                continue
+            path = PurePosixPath(*inside.parts[:depth])
+            self._make_directory(real, path)
+            lower = self._below.lookup(path)
+            if lower is not None and _is_directory(lower):
+                self._copy_metadata(lower, real)
         return real
 
-    def _make_directory(self, real: Path, path: PurePosixPath) -> bool:
+    def _make_directory(self, real: str, path: PurePosixPath) -> None:
         """Make a directory of this layer, in place of a file of an earlier entry if there is one."""
-        if _is_directory(real):
-            return False
-        if os.path.lexists(real):
-            real.unlink()
+        try:
+            os.mkdir(real)
+        except FileExistsError:
+            if _is_directory(real):
+                return
+            self._remove(real)
             self._opaque.append(path)  # the file had hidden what is below
-        real.mkdir()
-        real.chmod(0o755)
-        return True
+            os.mkdir(real)
+        os.chmod(real, _DIRECTORY_MODE)
 
-    def _copy_metadata(self, source: Path, target: Path) -> None:
+    def _copy_metadata(self, source: Path, target: str) -> None:
         info = source.lstat()
         if not self._squash:
             os.lchown(target, info.st_uid, info.st_gid)
-        target.chmod(stat.S_IMODE(info.st_mode))
+        os.chmod(target, stat.S_IMODE(info.st_mode))
         os.utime(target, ns=(info.st_mtime_ns, info.st_mtime_ns))
 
-    def _set_metadata(self, real: Path | int, member: tarfile.TarInfo) -> None:
+    def _remove(self, real: str) -> None:
+        """Have nothing there."""
+        try:
+            kind = os.lstat(real).st_mode
+        except FileNotFoundError:
+            return
+        self._known.clear()
+        if stat.S_ISDIR(kind):
+            shutil.rmtree(real)
+        else:
+            os.unlink(real)
+
+    def _set_metadata(self, real: str | int, member: tarfile.TarInfo) -> None:
         """Owner, mode and time of a path, links not followed, or of an open file."""
         follow = isinstance(real, int)
         mode = member.mode & _MODES
@@ -302,23 +307,14 @@ class _Writer:
         else:
             os.chown(real, member.uid, member.gid, follow_symlinks=follow)
         if not member.issym():
-            os.fchmod(real, mode) if isinstance(real, int) else real.chmod(mode)
+            os.chmod(real, mode)
         mtime = int(min(max(member.mtime, 0), _LATEST) * 1_000_000_000)
         os.utime(real, ns=(mtime, mtime), follow_symlinks=follow)
 
 
-def _remove(real: Path) -> None:
-    """Have nothing there."""
-    try:
-        kind = os.lstat(real).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(kind):
-        shutil.rmtree(real)
-    else:
-        real.unlink()
-
-
-def _is_directory(path: Path) -> bool:
+def _is_directory(path: Path | str) -> bool:
     """A directory itself, not a link to one."""
-    return path.is_dir() and not path.is_symlink()
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -26,6 +27,7 @@ class MergedView:
 
     def __init__(self, layers: Sequence[Path]) -> None:
         self.layers = tuple(layer.resolve() for layer in layers)
+        self._tops = [str(layer) for layer in self.layers]
 
     def lookup(self, path: str | PurePosixPath) -> Path | None:
         """Where the entry is on this machine, its last component not followed; None if there is none.
@@ -33,7 +35,7 @@ class MergedView:
         No component but the last may be a link: see `resolve`.
         """
         found = self._candidates(PurePosixPath(path).parts[1:])
-        return found[0] if found else None
+        return Path(found[0]) if found else None
 
     def resolve(self, path: str | PurePosixPath, *, follow_last: bool = True) -> PurePosixPath:
         """The path with its links followed, components that do not exist kept.
@@ -49,13 +51,13 @@ class MergedView:
                 trail = trail[:-1] if len(trail) > 1 else trail
                 continue
             reals = _below(trail[-1][1], name)
-            if not reals or not reals[0].is_symlink() or not (todo or follow_last):
+            if not (todo or follow_last) or not reals or not os.path.islink(reals[0]):
                 trail.append((name, reals))
                 continue
             n_links += 1
             if n_links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, "too many links", str(path))
-            target = PurePosixPath(reals[0].readlink())
+            target = PurePosixPath(os.readlink(reals[0]))
             trail = trail[:1] if target.is_absolute() else trail
             todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
         return PurePosixPath(*(name for name, _ in trail))
@@ -75,49 +77,49 @@ class MergedView:
         while pending:
             directory, reals = pending.pop()
             for name, below in sorted(_children(reals).items()):
-                yield directory / name, below[0]
+                yield directory / name, Path(below[0])
                 pending.append((directory / name, below))
 
-    def _candidates(self, parts: Sequence[str]) -> list[Path]:
+    def _candidates(self, parts: Sequence[str]) -> list[str]:
         """What the layers have at a path, topmost first, down to what hides the rest."""
         reals = self._roots()
         for part in parts:
             reals = _below(reals, part)
         return reals
 
-    def _roots(self) -> list[Path]:
-        return [layer for layer in self.layers if layer.is_dir()]
+    def _roots(self) -> list[str]:
+        return [layer for layer in self._tops if os.path.isdir(layer)]
 
 
-def _below(reals: Sequence[Path], name: str) -> list[Path]:
+def _below(reals: Sequence[str], name: str) -> list[str]:
     """What a merged directory has under one name, topmost first; nothing if it is no directory."""
-    found: list[Path] = []
+    found: list[str] = []
     for real in reals:
-        if not stat.S_ISDIR(real.lstat().st_mode) or _add(found, real / name):
+        if not stat.S_ISDIR(os.lstat(real).st_mode) or _add(found, f"{real}/{name}"):
             break
     return found
 
 
-def _children(reals: Sequence[Path]) -> dict[str, list[Path]]:
+def _children(reals: Sequence[str]) -> dict[str, list[str]]:
     """Name -> what a merged directory has under it, topmost first."""
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[str]] = {}
     closed: set[str] = set()
     for real in reals:
-        if not stat.S_ISDIR(real.lstat().st_mode):
+        if not stat.S_ISDIR(os.lstat(real).st_mode):
             break
-        for path in real.iterdir():
-            if path.name not in closed and _add(found.setdefault(path.name, []), path):
-                closed.add(path.name)
+        for name in os.listdir(real):
+            if name not in closed and _add(found.setdefault(name, []), f"{real}/{name}"):
+                closed.add(name)
     return {name: below for name, below in found.items() if below}
 
 
-def _add(found: list[Path], real: Path) -> bool:
+def _add(found: list[str], real: str) -> bool:
     """Add what one layer has to what those above have; True if layers below do not matter any more."""
     try:
-        info = real.lstat()
+        mode = os.lstat(real).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return False
-    if stat.S_ISDIR(info.st_mode):
+    if stat.S_ISDIR(mode):
         found.append(real)
         return is_opaque(real)
     if not found and not is_whiteout(real):

@@ -1,0 +1,143 @@
+"""A layer's bytes on their way into files: read ahead, digested, and never copied in Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Iterator
+from queue import Queue
+from threading import Event, Thread
+from types import TracebackType
+from typing import Protocol
+
+__all__ = ["Readable", "Tape"]
+
+_CHUNK_BYTES = 1 << 18
+"""Small enough to be in the processor's cache when it is written."""
+_AHEAD = 32
+_MAX_HEADER_BYTES = 64 << 20
+
+
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+        ...
+
+
+class Tape:
+    """A stream as `tarfile` reads archives, but forward only.
+
+    A thread reads (and so decompresses) and digests what comes next, while the caller makes files of what came. What
+    the stream raises, `read`, `pieces` and `drain` raise.
+
+    Args:
+        stream: read by the other thread until the `with` block ends, and by nobody else.
+    """
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream, self._hash = stream, hashlib.sha256()
+        self._ahead: Queue[bytes | BaseException] = Queue(_AHEAD)
+        self._closed = Event()
+        self._thread = Thread(target=self._fill, name="swe-tape", daemon=True)
+        self._chunk, self._at, self._before = b"", 0, 0
+        self._ended = False
+
+    def __enter__(self) -> Tape:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._closed.set()
+        while self._thread.is_alive():  # it may wait for room
+            while not self._ahead.empty():
+                self._ahead.get()
+            self._thread.join(0.05)
+
+    @property
+    def digest(self) -> str:
+        """``sha256:<hex>`` of the whole stream, once it was drained."""
+        return f"sha256:{self._hash.hexdigest()}"
+
+    def tell(self) -> int:
+        """Bytes that came before the next one."""
+        return self._before + self._at
+
+    def seek(self, position: int) -> None:
+        """Leave out what comes before `position`.
+
+        Raises:
+            tarfile.StreamError: it has gone by.
+        """
+        if position < self.tell():
+            raise tarfile.StreamError("seeking backwards is not allowed")
+        for _ in self.pieces(position - self.tell()):
+            pass
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer than `size` at the end only.
+
+        Raises:
+            tarfile.ReadError: no header of an archive is so long.
+        """
+        if size > _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        end = self._at + size
+        if self._at <= end <= len(self._chunk):
+            data = self._chunk[self._at : end]
+            self._at = end
+            return data
+        return b"".join(self.pieces(size))
+
+    def write(self, fd: int, size: int) -> None:
+        """Put the next `size` bytes into an open file.
+
+        Raises:
+            tarfile.ReadError: there are fewer.
+            OSError: they cannot be written.
+        """
+        for piece in self.pieces(size):
+            size -= len(piece)
+            while piece:
+                piece = piece[os.write(fd, piece) :]
+        if size > 0:
+            raise tarfile.ReadError("unexpected end of data")
+
+    def pieces(self, size: int) -> Iterator[memoryview]:
+        """The next `size` bytes, fewer at the end, as they lie in memory."""
+        while size > 0 and (self._at < len(self._chunk) or self._turn()):
+            piece = memoryview(self._chunk)[self._at : self._at + size]
+            self._at += len(piece)
+            size -= len(piece)
+            yield piece
+
+    def drain(self) -> None:
+        """Let the rest go by."""
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """Go to the next chunk; False at the end."""
+        if self._ended:
+            return False
+        came = self._ahead.get()
+        if isinstance(came, BaseException):
+            self._ended = True
+            raise came
+        self._before += len(self._chunk)
+        self._chunk, self._at = came, 0
+        self._ended = not came
+        return bool(came)
+
+    def _fill(self) -> None:
+        try:
+            while not self._closed.is_set():
+                data = self._stream.read(_CHUNK_BYTES)
+                self._hash.update(data)
+                self._ahead.put(data)
+                if not data:
+                    return
+        except BaseException as error:  # raised where it is read
+            self._ahead.put(error)

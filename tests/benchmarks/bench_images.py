@@ -1,11 +1,13 @@
 """The image store at the limit: `python tests/benchmarks/bench_images.py` (`make bench-images`), as root.
 
 One image of a few hundred MB (this machine's Python and git, numpy, sympy) with a repository of sixty commits, as an
-OCI layout of two layers: making the store of it beside what unpacks a tar for each environment; fifty instances, each
-with a base commit of its own, of that repository; eight processes that want the same twenty images at once.
+OCI layout of two layers: making the store of it beside what unpacks a tar for each environment and beside the disk
+itself (all written out, the best of three in turn); fifty instances, each with a base commit of
+its own, of that repository; eight processes that want the same twenty images at once.
 """
 
 import gzip
+import math
 import multiprocessing
 import os
 import shutil
@@ -15,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench_environments import make_root
@@ -28,7 +31,7 @@ from swe_plugin.environments.images import ImageStore, resolve
 from swe_plugin.types import Image
 
 AGENT = (1000, 1000)
-INSTANCES, COMMITS = 50, 60
+INSTANCES, COMMITS, TURNS = 50, 60, 3
 PROCESSES, IMAGES, LAYER_MIB = 8, 20, 4
 
 
@@ -80,30 +83,53 @@ def timed(call: Callable[[], object], disk: Path) -> float:
     return time.perf_counter() - began
 
 
+def speeds(top: Path, layout: Path, tars: list[Path], size_mb: float) -> dict[str, str]:
+    """Rows of one image's layers: into the store, beside what the disk and GNU tar need for the same bytes."""
+    image, name = Image(f"oci:{layout}#image", workdir="/usr"), layout.name
+
+    def write(turn: int) -> None:
+        with (top / f"one-{turn}").open("wb") as file:
+            subprocess.run(["cat", *tars], check=True, stdout=file)
+
+    def unpack(turn: int) -> None:
+        (top / f"{name}-{turn}").mkdir()
+        for path in tars:
+            subprocess.run(["tar", "-C", top / f"{name}-{turn}", "-xf", path], check=True)
+
+    def build(turn: int) -> None:
+        resolve(image, owner=(0, 0), squash=False, store=ImageStore(top / f"store-{name}-{turn}")).release()
+
+    best = dict.fromkeys((write, unpack, build), math.inf)
+    for turn in range(TURNS):
+        for call in best:
+            best[call] = min(best[call], timed(partial(call, turn), top))
+    rates = {call: f"{took:.2f} s, {size_mb / took:.0f} MB/s" for call, took in best.items()}
+    rows = {"the disk alone: the same bytes as one file": rates[write]} if name == "plain" else {}
+    return rows | {
+        f"GNU tar, {name}, for each environment": f"{rates[unpack]}, {disk_mib(top / f'{name}-0'):.0f} MiB",
+        f"the store's layers, {name}, once": f"{rates[build]}, {best[build] / best[unpack]:.2f} times GNU tar",
+    }
+
+
 def builds(top: Path, layers: list[bytes], commits: list[str]) -> dict[str, str]:
     """Rows on the one image."""
     size_mb, rows = sum(map(len, layers)) / 1e6, {}
-    for name, compress, suffix in (("plain", bytes, ""), ("gzip", lambda data: gzip.compress(data, 6), " of gzip")):
+    for name, compress in (("plain", bytes), ("gzip", lambda data: gzip.compress(data, 6))):
+        tars = [top / f"{number}.{name}" for number in range(len(layers))]
+        for path, data in zip(tars, layers, strict=True):
+            path.write_bytes(compress(data))
         layout = oci_layout(top / name, {"image": layers}, compress=compress)
-        store = ImageStore(top / f"store-{name}")
-        image = Image(f"oci:{layout}#image", workdir=WORKDIR)
-        took = timed(lambda image=image, store=store: resolve(image, owner=AGENT, store=store).release(), top)
-        rows[f"the store built from layers{suffix}"] = f"{took:.1f} s, {size_mb / took:.0f} MB/s"
-    for number, data in enumerate(layers):
-        (top / f"{number}.tar").write_bytes(data)
+        rows |= speeds(top, layout, tars, size_mb)
 
-    def unpack(target: Path) -> None:
-        target.mkdir()
-        for number in range(len(layers)):
-            subprocess.run(["tar", "-C", target, "-xf", top / f"{number}.tar"], check=True)
+    store, image = ImageStore(top / "store-plain-0"), Image(f"oci:{top / 'plain'}#image", workdir=WORKDIR)
 
-    took = timed(lambda: unpack(top / "unpacked"), top)
-    rows["the tar way (GNU tar), for each environment"] = f"{took:.1f} s, {disk_mib(top / 'unpacked'):.0f} MiB"
+    def again() -> None:
+        resolve(image, owner=AGENT, store=store).release()
+
+    rows["its repository, history cut at the base commit"] = f"{timed(again, top):.2f} s"
     began = time.perf_counter()
-    resolve(image, owner=AGENT, store=store).release()
-    again = time.perf_counter() - began
-    rows["the store's way, for each further environment"] = f"{1000 * again:.1f} ms, 0 MiB"
-    shutil.rmtree(top / "unpacked")
+    again()
+    rows["the store's way, for each further environment"] = f"{1000 * (time.perf_counter() - began):.1f} ms, 0 MiB"
 
     one = disk_mib(store.root)
     began = time.perf_counter()

@@ -103,7 +103,7 @@ class _Writer:
         self._opaque: list[PurePosixPath] = []
         self._directories: dict[PurePosixPath, tarfile.TarInfo] = {}
         self._known: dict[str, tuple[PurePosixPath, str]] = {}
-        """Directories of this layer that are where the archive says, no link on the way: inside, on this machine."""
+        """Directories of this layer by path, no link on the way: inside, on this machine."""
         self._room_bytes = 0
         """Of what the disk has free, what may be written before the next look at it."""
 
@@ -134,10 +134,7 @@ class _Writer:
         if (known := self._known.get(name)) is not None:
             return known
         inside = self._all.resolve(PurePosixPath("/", *above))
-        found = inside, self._parent(inside)
-        if inside.parts[1:] == tuple(above):
-            self._known[name] = found
-        return found
+        return inside, self._parent(inside)
 
     def _note_deletion(self, parent: PurePosixPath, name: str) -> None:
         deleted = name.removeprefix(_WHITEOUT)
@@ -158,7 +155,8 @@ class _Writer:
             if hidden.isdisjoint(path.parents) and below is not None and (not is_opaque or _is_directory(below)):
                 self._hide(path, hidden, everything=not is_opaque)
         for path, member in sorted(self._directories.items(), reverse=True):
-            real = self._own.lookup(path)
+            known = self._known.get(str(path)[1:])
+            real = known[1] if known else self._own.lookup(path)
             if real is not None and _is_directory(real):
                 self._set_metadata(str(real), member)
 
@@ -213,6 +211,8 @@ class _Writer:
         if member.isdir():
             self._make_directory(real, inside)
             self._directories[inside] = member
+            if len(inside.parts) <= _MAX_DEPTH:
+                self._known[str(inside)[1:]] = inside, real
             return
         self._remove(real)
         if member.issym():
@@ -265,6 +265,7 @@ class _Writer:
             lower = self._below.lookup(path)
             if lower is not None and _is_directory(lower):
                 self._copy_metadata(lower, real)
+        self._known[str(inside)[1:]] = inside, real
         return real
 
     def _make_directory(self, real: str, path: PurePosixPath) -> None:

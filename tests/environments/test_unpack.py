@@ -141,6 +141,24 @@ def test_a_layer_keeps_modes_times_links_and_hard_links(tmp_path):
     assert not (root / "null").exists()
 
 
+@pytest.mark.parametrize(
+    "words", ["--format=gnu", "--sparse-version=0.0", "--sparse-version=0.1", "--sparse-version=1.0"]
+)
+def test_files_with_holes_are_whole(tmp_path, words):
+    (tmp_path / "in").mkdir()
+    with (tmp_path / "in/sparse").open("wb") as file:
+        for offset in (0, 1 << 20, 3 << 20):
+            file.seek(offset)
+            file.write(b"data" * 2000)
+        file.truncate(4 << 20)
+    (tmp_path / "in/z").write_text("after it")
+    names = ["sparse", "z"]
+    tar = subprocess.run(["tar", "-C", tmp_path / "in", "-cS", words, *names], check=True, capture_output=True).stdout
+    assert len(tar) < 1 << 17
+    (root,) = unpack(tmp_path, tar)
+    assert [(root / name).read_bytes() == (tmp_path / "in" / name).read_bytes() for name in names] == [True, True]
+
+
 @pytest.mark.skipif(not AS_ROOT, reason="owners take root")
 def test_owners_are_the_archives_or_squashed_to_the_caller(tmp_path):
     data = layer(
@@ -245,6 +263,26 @@ def test_a_file_that_says_it_is_larger_than_the_disk_is_not_written(tmp_path):
     with pytest.raises(OSError, match="No space left"):
         unpack_layer(io.BytesIO(info.tobuf() + bytes(10240)), "", tmp_path, MergedView([]), squash=True)
     assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "why"),
+    [
+        (tarfile.REGTYPE, -1, "-1 bytes"),
+        (tarfile.SYMTYPE, -512, "-512 bytes"),
+        (b"V", 1 << 77, "damaged"),
+        (tarfile.XHDTYPE, 1 << 40, "damaged: a header of"),
+        (tarfile.GNUTYPE_LONGNAME, 1 << 77, "damaged: a header of"),
+    ],
+    ids=["less than nothing", "a link of less", "a kind to skip", "more names than memory", "a name longer than any"],
+)
+def test_a_size_that_cannot_be_is_refused_at_once(tmp_path, kind, size, why):
+    info, _ = member("a", kind)
+    info.size = size
+    with pytest.raises(LayerError, match=why):
+        unpack_layer(
+            io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240)), "", tmp_path, MergedView([]), squash=True
+        )
 
 
 def test_a_file_that_the_disk_takes_only_in_part_is_an_error(tmp_path):

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import shutil
+import sys
 import tarfile
 from functools import partial
 
@@ -268,8 +269,17 @@ def test_a_damaged_layout_is_found_by_its_digests(home, tmp_path, what):
     assert not ImageStore().has("a")
 
 
+@pytest.fixture(params=["isal", "builtin"])
+def gunzip(request, monkeypatch):
+    """Which library undoes gzip."""
+    if request.param == "builtin":
+        monkeypatch.setitem(sys.modules, "isal", None)
+    else:
+        pytest.importorskip("isal", reason="layers compressed with gzip, fast")
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "bz2", "xz", "zstd"])
-def test_layers_may_be_compressed(home, tmp_path, compression):
+def test_layers_may_be_compressed(home, tmp_path, gunzip, compression):
     compress = {"none": bytes, "gzip": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}.get(compression)
     if compress is None:
         compress = pytest.importorskip("zstandard", reason="layers compressed with zstd").compress
@@ -277,3 +287,20 @@ def test_layers_may_be_compressed(home, tmp_path, compression):
     layout = oci_layout(tmp_path / "layout", {"demo": [data]}, compress=compress)
     layers = resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=AGENT)
     assert (layers.directories[0] / "testbed/word").read_text() == compression
+
+
+@pytest.mark.parametrize("change", ["cut", "other bytes", "other sum"])
+def test_a_damaged_gzip_is_an_error_that_names_the_image(home, tmp_path, gunzip, change):
+    def compress(data):
+        good = gzip.compress(data)
+        middle = len(good) // 2
+        return {
+            "cut": good[:middle],
+            "other bytes": good[:middle] + bytes(20) + good[middle + 20 :],
+            "other sum": good[:-8] + bytes(8),
+        }[change]
+
+    layout = oci_layout(tmp_path / "layout", {"demo": [layer(("a", os.urandom(50000).hex()))]}, compress=compress)
+    with pytest.raises(EnvironmentStartError, match=r"image 'oci:.*layout'.*(damaged|CRC)") as caught:
+        resolve(Image(f"oci:{layout}", workdir="/nowhere"), owner=AGENT)
+    assert "\n" not in str(caught.value)

@@ -17,8 +17,8 @@ from swe_plugin.environments.images.unpack import LayerError
 
 __all__ = ["Blobs", "open_blobs", "plain"]
 
-_KNOWN: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ": lzma}
-_ZSTD = b"\x28\xb5\x2f\xfd"
+_KNOWN: dict[bytes, Any] = {b"BZh": bz2, b"\xfd7zXZ": lzma}
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class Blobs(Protocol):
@@ -57,17 +57,29 @@ def plain(stream: io.BufferedReader) -> Readable:
     for magic, module in _KNOWN.items():
         if head.startswith(magic):
             return cast("Readable", module.open(stream, "rb"))
-    if not head.startswith(_ZSTD):
-        return stream
+    if head.startswith(_GZIP):
+        return _gunzip(stream)
+    return _unzstd(stream) if head.startswith(_ZSTD) else stream
+
+
+def _gunzip(stream: io.BufferedReader) -> Readable:
+    try:
+        from isal import igzip, isal_zlib
+    except ImportError:  # half as fast
+        return cast("Readable", gzip.open(stream, "rb"))
+    return _Foreign(igzip.open(stream, "rb"), cast("type[Exception]", isal_zlib.error))
+
+
+def _unzstd(stream: io.BufferedReader) -> Readable:
     try:
         import zstandard
     except ImportError:
         raise LayerError("a layer is compressed with zstd: pip install swe-plugin[images]") from None
-    return _Zstd(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True), zstandard.ZstdError)
+    return _Foreign(zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True), zstandard.ZstdError)
 
 
-class _Zstd:
-    """The library's reader; its errors are of no builtin kind."""
+class _Foreign:
+    """A library's reader whose errors are of no builtin kind."""
 
     def __init__(self, reader: Readable, error: type[Exception]) -> None:
         self._reader, self._error = reader, error

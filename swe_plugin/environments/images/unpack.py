@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
+from swe_plugin.environments.images.header import Header
 from swe_plugin.environments.images.overlay import make_opaque, make_whiteout
 from swe_plugin.environments.images.tape import Readable, Tape
 from swe_plugin.environments.images.view import MergedView
@@ -58,7 +59,7 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     try:
         with Tape(stream) as tape, Writeback(root) as writeback:
             writer = _Writer(root, below, squash, tape)
-            with tarfile.TarFile(fileobj=cast("IO[bytes]", tape), tarinfo=_Strict) as archive:
+            with tarfile.TarFile(fileobj=cast("IO[bytes]", tape), tarinfo=Header) as archive:
                 while (member := archive.next()) is not None:
                     writer.add(member, archive)
                     writeback.add(member.size)
@@ -78,19 +79,6 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
 def is_full(error: OSError) -> bool:
     """Whether the disk has no room: the store's affair, not the image's."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-class _Strict(tarfile.TarInfo):
-    """A header; one that is broken or missing is an error, where tarfile would take it for the end."""
-
-    @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> _Strict:
-        try:
-            return super().fromtarfile(archive)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(str(error)) from error
 
 
 class _Writer:

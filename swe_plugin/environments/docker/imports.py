@@ -131,3 +131,4 @@ def _pack(target: Path, view: MergedView, workdir: str) -> None:
                     archive.addfile(member, file)
             else:
                 archive.addfile(member)
+            archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`

@@ -89,6 +89,7 @@ def _write_layer(directory: Path, target: IO[bytes], agent: tuple[int, int] | No
                 archive.addfile(member)
             if member.isdir() and is_opaque(real):
                 archive.addfile(tarfile.TarInfo(f"{inside}/.wh..wh..opq"))
+            archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
     target.seek(0)
     digest = hashlib.sha256()
     while chunk := target.read(_CHUNK):

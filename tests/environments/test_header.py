@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swe_plugin.environments.images.header import Header
+from swe_plugin.environments.images.tape import Tape
 
 FIELDS = ("name", "mode", "uid", "gid", "size", "mtime", "type", "linkname")
 KINDS = [tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE]
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
-names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
+letters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+names = st.text(letters, min_size=1, max_size=60) | st.text("0/a", min_size=90, max_size=250)
 
 
 def read(kind, block):
@@ -21,6 +23,8 @@ def read(kind, block):
         header = kind.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError as error:
         return type(error)
+    if header.size < 0:
+        return tarfile.InvalidHeaderError
     return [getattr(header, field) for field in FIELDS]
 
 
@@ -43,7 +47,10 @@ def test_what_archives_have_is_read_alike(name, linkname, kind, size, mode, form
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 320), st.binary(min_size=1, max_size=13)), min_size=1, max_size=4), st.booleans()
+    st.lists(
+        st.tuples(st.integers(0, 350), st.binary(min_size=1, max_size=13) | st.just(b"0")), min_size=1, max_size=4
+    ),
+    st.booleans(),
 )
 def test_so_is_what_no_archive_should_have(changes, sums):
     block = bytearray(tarfile.TarInfo("a/name").tobuf())
@@ -66,5 +73,10 @@ def test_what_is_no_header_is_the_error_of_tarfile(block):
 
 def test_a_broken_header_in_an_archive_is_no_end():
     good = tarfile.TarInfo("a").tobuf()
-    with pytest.raises(tarfile.ReadError, match="invalid header"):
-        list(tarfile.TarFile(fileobj=io.BytesIO(good + b"x" * 1024), tarinfo=Header))
+    with Tape(io.BytesIO(good + b"x" * 1024)) as tape, pytest.raises(tarfile.ReadError, match="invalid header"):
+        list(tarfile.TarFile(fileobj=tape, tarinfo=Header))
+
+
+def test_a_prefix_that_begins_with_a_nought_is_one():
+    info = tarfile.TarInfo("0day/" + "x" * 60 + "/" + "y" * 60)
+    assert Header.frombuf(info.tobuf(tarfile.USTAR_FORMAT), "utf-8", "strict").name == info.name

@@ -1,5 +1,6 @@
 """The image store: built once, never half-written, within its budget, never taken from under anybody."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from swe_plugin.environments.images import ImageStore
+from swe_plugin.environments.images import ImageStore, writeback
 from swe_plugin.environments.leases import reap
 from swe_plugin.errors import EnvironmentStartError
 
@@ -179,6 +180,18 @@ def test_a_full_disk_says_what_to_do(store):
 
     with pytest.raises(EnvironmentStartError, match=r"layer x: no space left below .*cache prune"):
         store.get("aa", build, what="layer x")
+
+
+def test_a_layer_that_could_not_be_written_out_is_none(store, monkeypatch):
+    def broken(fd):
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writeback, "_sync", broken)
+        with pytest.raises(OSError, match="the disk is broken"):
+            fill(store, "aa")
+    assert not store.has("aa")
+    assert list((store.root / "tmp").iterdir()) == []
 
 
 def test_eight_processes_that_want_the_same_twenty_layers_build_each_once(store):

@@ -7,7 +7,7 @@ import tarfile
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swe_plugin.environments.images import tape as module
@@ -30,9 +30,10 @@ class Dribble:
         return data
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 5000), min_size=1, max_size=4),
-    st.lists(st.tuples(st.sampled_from(["read", "seek", "pieces"]), st.integers(0, 4000)), max_size=12),
+    st.lists(st.tuples(st.sampled_from(["read", "peek", "seek", "pieces"]), st.integers(0, 4000)), max_size=12),
 )
 def test_it_reads_as_a_file_does_that_only_goes_forward(sizes, calls):
     plain = io.BytesIO(DATA)
@@ -40,6 +41,8 @@ def test_it_reads_as_a_file_does_that_only_goes_forward(sizes, calls):
         for name, size in calls:
             if name == "read":
                 assert tape.read(size) == plain.read(size)
+            elif name == "peek":
+                assert tape.peek(size) == plain.getbuffer()[plain.tell() : plain.tell() + size]
             elif name == "pieces":
                 assert b"".join(tape.pieces(size)) == plain.read(size)
             else:
@@ -74,9 +77,16 @@ def test_it_never_goes_back():
             tape.seek(99)
 
 
-def test_a_header_as_large_as_memory_is_refused_before_it_is_read():
-    with Tape(Dribble(DATA)) as tape, pytest.raises(tarfile.ReadError, match="header"):
-        tape.read(1 << 40)
+def test_headers_as_large_as_memory_are_refused_before_they_are_read():
+    with Tape(Dribble(DATA)) as tape:
+        with pytest.raises(tarfile.ReadError, match="headers larger"):
+            tape.read(1 << 40)
+        tape.allow(1000)
+        tape.read(600)
+        with pytest.raises(tarfile.ReadError, match="headers larger"):
+            tape.read(600)
+        tape.allow(1000)
+        assert tape.read(600) == DATA[600:1200]
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt("stop")], ids=type)

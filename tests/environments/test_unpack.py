@@ -1,5 +1,6 @@
 """Layers of images: what overlayfs shows of them is what their archives say, and nothing gets out."""
 
+import contextlib
 import io
 import os
 import resource
@@ -7,12 +8,16 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import tracemalloc
+import types
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from swe_plugin.environments.images import unpack as module
+from swe_plugin.environments.images import writeback
 from swe_plugin.environments.images.unpack import LayerError, unpack_layer
 from swe_plugin.environments.images.view import MergedView
 
@@ -150,11 +155,12 @@ def test_files_with_holes_are_whole(tmp_path, words):
         for offset in (0, 1 << 20, 3 << 20):
             file.seek(offset)
             file.write(b"data" * 2000)
-        file.truncate(4 << 20)
+        file.write(b"more" * (3 << 18))  # more than headers may take
+        file.truncate(9 << 20)
     (tmp_path / "in/z").write_text("after it")
     names = ["sparse", "z"]
     tar = subprocess.run(["tar", "-C", tmp_path / "in", "-cS", words, *names], check=True, capture_output=True).stdout
-    assert len(tar) < 1 << 17
+    assert len(tar) < 4 << 20
     (root,) = unpack(tmp_path, tar)
     assert [(root / name).read_bytes() == (tmp_path / "in" / name).read_bytes() for name in names] == [True, True]
 
@@ -213,6 +219,12 @@ ESCAPES = {
     "whiteout of dot dot": [("a/", None), ("a/.wh...", "")],
     "file through its own link": [("to", "->OUTSIDE/secret"), ("to", "x")],
     "a loop": [("a", "->b"), ("b", "->a"), ("a/new", "x")],
+    "link in place of a full one": [
+        ("a/", None), ("a/b/", None), ("a/b/f", "x"), ("a/b", "->OUTSIDE"), ("a/b/secret", "x")
+    ],
+    "hard link in place of a full one": [
+        ("l", "->OUTSIDE"), ("a/", None), ("a/x", "x"), ("a", "=l"), ("a/secret", "x")
+    ],
 }  # fmt: skip
 
 
@@ -248,6 +260,26 @@ def test_nothing_gets_out_of_a_layer(tmp_path, name, below):
             assert path.is_symlink() or not path.is_file() or path.read_text() != "secret"
 
 
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["a/", "a/b/", "b/"]), st.none()),
+    st.tuples(st.sampled_from(["a", "b", "a/b", "l", "a/secret", "a/b/secret", "b/secret", "l/secret"]), st.just("x")),
+    st.tuples(st.sampled_from(["a", "b", "a/b", "l"]), st.sampled_from(["->OUTSIDE", "->l", "=l", "=a"])),
+    st.tuples(st.sampled_from(["a/.wh.secret", "a/b/.wh.secret", ".wh.b", "a/.wh..wh..opq"]), st.just("")),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, min_size=2, max_size=9))
+def test_nothing_gets_out_in_whatever_order(steps, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("layers")
+    (tmp_path / "outside/b").mkdir(parents=True)
+    (tmp_path / "outside/secret").write_text("secret")
+    before = _state(tmp_path / "outside")
+    with contextlib.suppress(LayerError):
+        unpack(tmp_path, layer(*((name, to and to.replace("OUTSIDE", f"{tmp_path}/outside")) for name, to in steps)))
+    assert _state(tmp_path / "outside") == before
+
+
 def test_trees_too_deep_to_walk_are_refused_also_by_links(tmp_path):
     with pytest.raises(LayerError, match="more than 200 directories in one another"):
         unpack(tmp_path, layer(("a/" * 1900 + "x", "x")))
@@ -255,6 +287,9 @@ def test_trees_too_deep_to_walk_are_refused_also_by_links(tmp_path):
     deep = "a/" * 150
     with pytest.raises(LayerError, match="more than 200 directories in one another"):
         unpack(tmp_path, layer((deep, None), ("link", "->" + deep), ("link/" + deep + "x", "x")))
+    shutil.rmtree(tmp_path / "layer0")
+    with pytest.raises(LayerError, match="more than 200 directories in one another"):
+        unpack(tmp_path, layer(*(("a/" * depth, None) for depth in range(1, 250))))
 
 
 def test_a_file_that_says_it_is_larger_than_the_disk_is_not_written(tmp_path):
@@ -268,13 +303,21 @@ def test_a_file_that_says_it_is_larger_than_the_disk_is_not_written(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "size", "why"),
     [
-        (tarfile.REGTYPE, -1, "-1 bytes"),
-        (tarfile.SYMTYPE, -512, "-512 bytes"),
+        (tarfile.REGTYPE, -1, "a size of -1"),
+        (tarfile.SYMTYPE, -512, "a size of -512"),
+        (tarfile.GNUTYPE_SPARSE, -512, "a size of -512"),
         (b"V", 1 << 77, "damaged"),
-        (tarfile.XHDTYPE, 1 << 40, "damaged: a header of"),
-        (tarfile.GNUTYPE_LONGNAME, 1 << 77, "damaged: a header of"),
+        (tarfile.XHDTYPE, 1 << 40, "damaged: headers larger"),
+        (tarfile.GNUTYPE_LONGNAME, 1 << 77, "damaged: headers larger"),
     ],
-    ids=["less than nothing", "a link of less", "a kind to skip", "more names than memory", "a name longer than any"],
+    ids=[
+        "less than nothing",
+        "a link of less",
+        "holes of less",
+        "a kind to skip",
+        "more names than memory",
+        "a name longer than any",
+    ],
 )
 def test_a_size_that_cannot_be_is_refused_at_once(tmp_path, kind, size, why):
     info, _ = member("a", kind)
@@ -283,6 +326,94 @@ def test_a_size_that_cannot_be_is_refused_at_once(tmp_path, kind, size, why):
         unpack_layer(
             io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240)), "", tmp_path, MergedView([]), squash=True
         )
+
+
+def test_any_number_of_files_has_headers(tmp_path):
+    (root,) = unpack(tmp_path, layer(*((f"{number}", "") for number in range(3000))))
+    assert len(list(root.iterdir())) == 3000
+
+
+def test_the_disk_is_looked_at_again_after_some_files(tmp_path, monkeypatch):
+    looks = iter([1 << 40, 0])
+    monkeypatch.setattr(module, "_LOOK_BYTES", 100)
+    monkeypatch.setattr(os, "statvfs", lambda _: types.SimpleNamespace(f_bavail=next(looks), f_frsize=1))
+    with pytest.raises(OSError, match="No space left"):
+        unpack(tmp_path, layer(("a", "x" * 60), ("b", "x" * 40), ("c", "x")))
+    assert sorted(path.name for path in (tmp_path / "layer0").iterdir()) == ["a", "b"]
+
+
+def test_the_disk_writes_while_a_layer_grows(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(writeback, "_STRIDE_BYTES", 100)
+    monkeypatch.setattr(writeback, "_sync", asked.append)
+    unpack(tmp_path, layer(*((name, "x" * 60) for name in "abcd")))
+    assert asked
+    asked.clear()
+    bomb, _ = member("bomb", tarfile.DIRTYPE)
+    bomb.size = 1 << 33
+    unpack_layer(io.BytesIO(bomb.tobuf() + bytes(1024)), "", tmp_path, MergedView([]), squash=True)
+    assert asked == []  # what is only claimed does not count
+
+
+def extended(records, kind=tarfile.XHDTYPE):
+    """A header of PAX records, as the next entry has it before itself."""
+    info, _ = member("pax", kind)
+    info.size = len(records)
+    return info.tobuf(tarfile.GNU_FORMAT) + records + bytes(-len(records) % 512)
+
+
+def record(text):
+    """`<length> <key>=<value>` and a newline, the length its own included."""
+    size = next(size for size in range(5, 9999) if size == len(f"{size} ".encode() + text) + 1)
+    return b"%d %b\n" % (size, text)
+
+
+PLAIN = member("a")[0].tobuf(tarfile.GNU_FORMAT)
+MALFORMED = {
+    "keys that never end": extended(b"2 " * 60_000 + b"="),
+    "a record longer than all": extended(b"99999 a=b\n"),
+    "a length of a thousand digits": extended(b"9" * 1000 + b" a=b\n"),
+    "a record of nothing": extended(b"0 a=b\n"),
+    "a time that is none": extended(record(b"mtime=nan")) + PLAIN,
+    "an owner larger than any": extended(record(b"uid=" + b"9" * 30)) + PLAIN,
+    "an owner below all": extended(record(b"gid=-1")) + PLAIN,
+    "a size below nothing": extended(record(b"size=-512")) + PLAIN,
+    "holes of many digits": extended(record(b"GNU.sparse.size=" + b"9" * 5000)) + PLAIN,
+    "a text of no encoding": extended(record(b"hdrcharset=\xff")) + PLAIN,
+    "headers of headers": extended(record(b"a=b")) * 900 + PLAIN,
+    "headers of headers that are large": extended(record(b"a=" + b"b" * 9000)) * 200 + PLAIN,
+    "names of names": extended(b"a" * 600, tarfile.GNUTYPE_LONGNAME) * 900 + PLAIN,
+    "more globals than files": extended(b"".join(record(b"k%d=v" % n) for n in range(5000)), tarfile.XGLTYPE) + PLAIN,
+}
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="owners are the archive's for root only")
+@pytest.mark.parametrize("name", MALFORMED)
+def test_headers_that_nobody_writes_are_refused_in_little_memory(tmp_path, name):
+    tracemalloc.start()
+    try:
+        with pytest.raises(LayerError, match="layer"):
+            unpack_layer(io.BytesIO(MALFORMED[name] + bytes(1024)), "", tmp_path, MergedView([]), squash=False)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_old_sparse_headers_without_end_are_refused(tmp_path):
+    info, _ = member("holes", tarfile.GNUTYPE_SPARSE)
+    head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    head[482] = 1
+    head[148:156] = b"%06o\0 " % (sum(head[:148]) + 8 * 32 + sum(head[156:]))
+    more = (b"00000000001\0" * 42 + b"\1").ljust(512, b"\0")
+    for extensions in (b"", more, more * 5000):
+        with pytest.raises(LayerError, match="damaged"):
+            unpack_layer(io.BytesIO(bytes(head) + extensions), "", tmp_path, MergedView([]), squash=True)
+
+
+def test_a_root_that_is_a_file_says_nothing_of_the_root(tmp_path):
+    (root,) = unpack(tmp_path, layer(member(".", mode=0), ("a", "x")))
+    assert stat.S_IMODE(root.stat().st_mode) != 0
+    assert (root / "a").read_text() == "x"
 
 
 def test_a_file_that_the_disk_takes_only_in_part_is_an_error(tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 __all__ = ["OnRead", "metered"]
 
 OnRead = Callable[[int], None]
-"""Told the number of bytes after each read; called from the thread that reads."""
+"""Told the number of bytes after each read; called from the thread that reads, which is ahead of what is unpacked."""
 
 
 def metered(stream: io.BufferedReader, on_read: OnRead | None) -> io.BufferedReader:

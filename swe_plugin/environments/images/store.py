@@ -19,7 +19,7 @@ from swe_plugin.environments.images.entry import Entry, describe, read_entry, wr
 from swe_plugin.environments.images.holds import hold, let_go, try_exclusive
 from swe_plugin.environments.images.packs import forget_packs
 from swe_plugin.environments.images.unpack import is_full
-from swe_plugin.environments.images.writeback import write_out
+from swe_plugin.environments.images.writeback import written_out
 from swe_plugin.environments.leases import ResourceLease
 from swe_plugin.environments.removal import remove_tree
 from swe_plugin.errors import EnvironmentStartError
@@ -153,15 +153,15 @@ class ImageStore:
             draft.mkdir()
             draft.chmod(0o755)
             try:
-                build(draft)
+                with written_out(draft):  # so that a crash of the machine keeps whole layers or none
+                    build(draft)
+                    write_entry(self._entry(key), describe(key, what, draft))
             except OSError as error:
                 if not is_full(error):
                     raise
                 raise EnvironmentStartError(
                     f"{what}: no space left below {self.root}: 'swe-plugin cache prune', or move it (SWE_PLUGIN_HOME)"
                 ) from error
-            write_entry(self._entry(key), describe(key, what, draft))
-            write_out(draft)  # so that a crash of the machine keeps whole layers or none
             draft.rename(self.root / key)
 
     @contextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tarfile
 from collections.abc import Iterator
-from queue import Queue
+from queue import Full, Queue
 from threading import Event, Thread
 from types import TracebackType
 from typing import Protocol
@@ -16,7 +17,8 @@ __all__ = ["Readable", "Tape"]
 _CHUNK_BYTES = 1 << 18
 """Small enough to be in the processor's cache when it is written."""
 _AHEAD = 32
-_MAX_HEADER_BYTES = 64 << 20
+_HEADER_BYTES = 1 << 20
+_WAKE_S = 1.0
 
 
 class Readable(Protocol):
@@ -34,7 +36,8 @@ class Tape:
     the stream raises, `read`, `pieces` and `drain` raise.
 
     Args:
-        stream: read by the other thread until the `with` block ends, and by nobody else.
+        stream: read by the other thread until the `with` block ends, and by nobody else. Leaving the block waits for
+            the read that goes on.
     """
 
     def __init__(self, stream: Readable) -> None:
@@ -42,8 +45,10 @@ class Tape:
         self._ahead: Queue[bytes | BaseException] = Queue(_AHEAD)
         self._closed = Event()
         self._thread = Thread(target=self._fill, name="swe-tape", daemon=True)
-        self._chunk, self._at, self._before = b"", 0, 0
+        self._chunk, self._at = b"", 0  # where in it
+        self._before = 0  # how much came before it
         self._ended = False
+        self._allowed = _HEADER_BYTES
 
     def __enter__(self) -> Tape:
         self._thread.start()
@@ -51,8 +56,8 @@ class Tape:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._closed.set()
-        while self._thread.is_alive():  # it may wait for room
-            while not self._ahead.empty():
+        while self._thread.is_alive():
+            while not self._ahead.empty():  # it may wait for room
                 self._ahead.get()
             self._thread.join(0.05)
 
@@ -76,20 +81,33 @@ class Tape:
         for _ in self.pieces(position - self.tell()):
             pass
 
+    def allow(self, size: int = _HEADER_BYTES) -> None:
+        """From here on, `read` and `peek` give at most so many bytes: what headers may take, as all of it is kept."""
+        self._allowed = size
+
     def read(self, size: int) -> bytes:
         """The next bytes; fewer than `size` at the end only.
 
         Raises:
-            tarfile.ReadError: no header of an archive is so long.
+            tarfile.ReadError: it is more than is allowed.
         """
-        if size > _MAX_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of {size} bytes")
+        if size > self._allowed:
+            raise tarfile.ReadError("headers larger than any archive needs")
+        self._allowed -= size
         end = self._at + size
         if self._at <= end <= len(self._chunk):
             data = self._chunk[self._at : end]
             self._at = end
             return data
         return b"".join(self.pieces(size))
+
+    def peek(self, size: int) -> bytes:
+        """What `read` gives next."""
+        if self._at + size > len(self._chunk):
+            data = self.read(size)
+            self._chunk, self._at, self._before = data + self._chunk[self._at :], 0, self.tell() - len(data)
+            self._allowed += size
+        return self._chunk[self._at : self._at + size]
 
     def write(self, fd: int, size: int) -> None:
         """Put the next `size` bytes into an open file.
@@ -117,6 +135,7 @@ class Tape:
         """Let the rest go by."""
         while self._turn():
             pass
+        self._at = len(self._chunk)
 
     def _turn(self) -> bool:
         """Go to the next chunk; False at the end."""
@@ -136,8 +155,14 @@ class Tape:
             while not self._closed.is_set():
                 data = self._stream.read(_CHUNK_BYTES)
                 self._hash.update(data)
-                self._ahead.put(data)
+                self._put(data)
                 if not data:
                     return
         except BaseException as error:  # raised where it is read
-            self._ahead.put(error)
+            self._put(error)
+
+    def _put(self, item: bytes | BaseException) -> None:
+        while not self._closed.is_set():
+            with contextlib.suppress(Full):
+                self._ahead.put(item, timeout=_WAKE_S)
+                return

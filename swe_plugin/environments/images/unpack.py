@@ -34,6 +34,13 @@ _MAX_DEPTH = 200
 """Deeper than any real tree, and shallow enough for every program that walks one by recursion."""
 _RESERVE_BYTES = 1 << 30
 """Left free on the disk, whatever size an archive says its files have."""
+_MAX_GLOBALS = 1000
+"""A copy of them is made for each file."""
+_NOBODY = (1 << 32) - 1
+"""As an owner: leave it as it is (chown(2))."""
+_MALFORMED = (ValueError, OverflowError, IndexError, RecursionError)
+"""Raised by tarfile for headers that nobody writes."""
+_DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, *_MALFORMED)
 _LOOK_BYTES = 64 << 20
 """Written between two looks at what is free."""
 
@@ -58,15 +65,8 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
     what = f"layer {digest or 'of the archive'}"
     try:
         with Tape(stream) as tape, Writeback(root) as writeback:
-            writer = _Writer(root, below, squash, tape)
-            with tarfile.TarFile(fileobj=cast("IO[bytes]", tape), tarinfo=Header) as archive:
-                while (member := archive.next()) is not None:
-                    writer.add(member, archive)
-                    writeback.add(member.size)
-                    archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
-            tape.drain()
-            writer.finish()
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+            _unpack(tape, _Writer(root, below, squash, tape, writeback))
+    except _DAMAGE as error:
         raise LayerError(f"{what}: damaged: {error}") from error
     except OSError as error:
         if is_full(error):
@@ -74,6 +74,18 @@ def unpack_layer(stream: Readable, digest: str, root: Path, below: MergedView, *
         raise LayerError(f"{what}: cannot be unpacked: {error}") from error
     if digest and tape.digest != digest:
         raise LayerError(f"{what}: damaged: its content is {tape.digest}")
+
+
+def _unpack(tape: Tape, writer: _Writer) -> None:
+    with tarfile.TarFile(fileobj=cast("IO[bytes]", tape), tarinfo=Header) as archive:
+        while (member := archive.next()) is not None:
+            if len(archive.pax_headers) > _MAX_GLOBALS:
+                raise LayerError("layer: more global headers than any archive needs")
+            writer.add(member, archive)
+            archive.members.clear()  # type: ignore[attr-defined]  # see `zygote.trees.entries`
+            tape.allow()
+    tape.drain()
+    writer.finish()
 
 
 def is_full(error: OSError) -> bool:
@@ -84,14 +96,16 @@ def is_full(error: OSError) -> bool:
 class _Writer:
     """Entries of one tar, in its order, as files of the layer."""
 
-    def __init__(self, root: Path, below: MergedView, squash: bool, tape: Tape) -> None:
-        self._root, self._below, self._squash, self._tape = str(root.resolve()), below, squash, tape
+    def __init__(self, root: Path, below: MergedView, squash: bool, tape: Tape, writeback: Writeback) -> None:
+        self._root, self._below, self._squash = str(root.resolve()), below, squash
+        self._tape, self._writeback = tape, writeback
         self._own, self._all = MergedView([root]), MergedView([root, *below.layers])
         self._deleted: list[PurePosixPath] = []
         self._opaque: list[PurePosixPath] = []
         self._directories: dict[PurePosixPath, tarfile.TarInfo] = {}
         self._known: dict[str, tuple[PurePosixPath, str]] = {}
-        """Directories of this layer by path, no link on the way: inside, on this machine."""
+        """Directories of this layer by path, no link on the way: inside, on this machine. Nothing in a layer gives way
+        to anything else but in `_remove`, which forgets them all: one that became a link would lead out."""
         self._room_bytes = 0
         """Of what the disk has free, what may be written before the next look at it."""
 
@@ -102,7 +116,8 @@ class _Writer:
             raise LayerError(f"layer: {member.name!r}: {member.size} bytes")
         parts = [part for part in member.name.split("/") if part not in ("", ".")]
         if not parts:  # the root itself: its mode counts, its name does not
-            self._directories[PurePosixPath("/")] = member
+            if member.isdir():
+                self._directories[PurePosixPath("/")] = member
             return
         if ".." in parts:
             raise LayerError(f"layer: {member.name!r}: leads out of the image")
@@ -186,11 +201,12 @@ class _Writer:
             self._set_metadata(fd, member)
         finally:
             os.close(fd)
+        self._writeback.add(member.size)
 
-    @staticmethod
-    def _write_sparse(fd: int, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
+    def _write_sparse(self, fd: int, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:
         source = archive.extractfile(member)
         assert source is not None
+        self._tape.allow(member.size)
         with source, open(fd, "wb", closefd=False) as target:
             shutil.copyfileobj(source, target)
 
@@ -236,6 +252,7 @@ class _Writer:
         elif target.is_symlink():
             os.symlink(target.readlink(), real)
         else:  # in a layer below, which is shared: a copy
+            self._take_space(target.lstat().st_size)
             shutil.copyfile(target, real)
             self._copy_metadata(target, real)
 
@@ -293,6 +310,8 @@ class _Writer:
         mode = member.mode & _MODES
         if self._squash:
             mode |= 0o700 if member.isdir() else 0o600
+        elif not (0 <= member.uid < _NOBODY and 0 <= member.gid < _NOBODY):
+            raise LayerError(f"layer: {member.name!r}: belongs to {member.uid}:{member.gid}")
         else:
             os.chown(real, member.uid, member.gid, follow_symlinks=follow)
         if not member.issym():

@@ -27,7 +27,7 @@ class MergedView:
 
     def __init__(self, layers: Sequence[Path]) -> None:
         self.layers = tuple(layer.resolve() for layer in layers)
-        self._tops = [str(layer) for layer in self.layers]
+        self._tops = [str(layer).rstrip("/") for layer in self.layers]
 
     def lookup(self, path: str | PurePosixPath) -> Path | None:
         """Where the entry is on this machine, its last component not followed; None if there is none.
@@ -88,7 +88,7 @@ class MergedView:
         return reals
 
     def _roots(self) -> list[str]:
-        return [layer for layer in self._tops if os.path.isdir(layer)]
+        return [layer for layer in self._tops if os.path.isdir(layer or "/")]
 
 
 def _below(reals: Sequence[str], name: str) -> list[str]:

@@ -122,11 +122,19 @@ class ResourceLease:
         Idempotent; blocking in that last case.
         """
         if self._fd >= 0 and self._shared:
-            self._drop()
-            _reap_one(self.path, ReapReport())
+            self.clean()
         elif self._fd >= 0:
             self.path.unlink(missing_ok=True)
             self._drop()
+
+    def clean(self) -> None:
+        """Forget the lease and remove what it listed; what cannot be removed now is left to `reap`. Blocking."""
+        if self._fd >= 0:
+            self._drop()
+            report = ReapReport()
+            _reap_one(self.path, report)
+            if report.problems:
+                logger.warning("left to the reaper: %s", report)
 
     def abandon(self) -> None:
         """Let go without having cleaned up: the next `reap` does it."""

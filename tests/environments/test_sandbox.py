@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from swe_plugin.environments.sandbox import SandboxEnvironment
+from swe_plugin.environments.sandbox import SandboxEnvironment, close_zygote
 from swe_plugin.environments.sandbox.owner import current_zygote
 from swe_plugin.errors import EnvironmentStartError, EnvironmentUnavailable
 from swe_plugin.types import Image
@@ -117,6 +117,18 @@ async def test_a_killed_zygote_takes_its_sandboxes_along_and_is_replaced():
     await environment.stop()
     async with SandboxEnvironment(spec()) as following:
         assert (await following.shell("echo again")).stdout == "again\n"
+    assert host_processes(zygote.lease.id) == []
+    assert not zygote.lease.path.exists()
+
+
+async def test_a_killed_zygote_is_cleaned_up_after_wherever_leases_are_kept_by_then(monkeypatch, tmp_path):
+    environment = SandboxEnvironment(spec())
+    await environment.start()
+    zygote = current_zygote()
+    os.kill(zygote._process.pid, signal.SIGKILL)
+    await environment.stop()
+    monkeypatch.setenv("SWE_PLUGIN_HOME", str(tmp_path))
+    close_zygote()
     assert host_processes(zygote.lease.id) == []
     assert not zygote.lease.path.exists()
 

@@ -155,10 +155,9 @@ class ZygoteProcess:
         self._finish()
 
     def _finish(self) -> None:
-        """Drop the lease if nothing is left; otherwise the reaper gets it."""
+        """Drop the lease, and before it what a zygote that was killed has left."""
         if any(path.exists() for path in self._groups.values()):
-            self.lease.abandon()
-            reap()
+            self.lease.clean()
         else:
             self.lease.release()
 

@@ -1,14 +1,16 @@
 """Commands, outputs and trees: `python tests/benchmarks/bench_commands.py` (`make bench-commands`), as root.
 
-In a sandbox and, where dockerd is installed, in a container: latency in the persistent shell; 64 environments with 100
-commands each while two more processes per core compute; 200 MB of output kept, 1 GB cut; a tree of 100,000 files in and
-out, beside making such a tree here. *Peak* is what this process, and the environment's supervisor, hold beyond before.
+In a sandbox and, where dockerd is installed, in a container: latency in the persistent shell, beside the floor; 64
+environments with 100 commands each while two more processes per core compute; 200 MB of output kept, 1 GB cut; a tree
+of 100,000 files in and out, beside making such a tree here. *Peak* is what this process, and the environment's
+supervisor, hold beyond before.
 """
 
 import argparse
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -73,6 +75,21 @@ async def latencies(backend: Backend) -> dict[str, float]:
                 times.append(time.perf_counter() - began)
             found[name] = 1000 * median(times)
     return found
+
+
+def floor() -> float:
+    """Median milliseconds of a byte to another process and back: how fast this machine wakes whoever waits."""
+    ours, theirs = socket.socketpair()
+    echo = "import socket, sys; s = socket.socket(fileno=int(sys.argv[1]))\nwhile b := s.recv(1): s.send(b)"
+    with subprocess.Popen([sys.executable, "-c", echo, str(theirs.fileno())], pass_fds=[theirs.fileno()]), ours:
+        theirs.close()
+        times = []
+        for _ in range(10 * ROUNDS):
+            began = time.perf_counter()
+            ours.send(b"x")
+            ours.recv(1)
+            times.append(time.perf_counter() - began)
+    return 1000 * median(times)
 
 
 async def under_load(backend: Backend) -> str:
@@ -170,7 +187,8 @@ async def measure(backend: Backend, source: Path, files: int) -> dict[str, str]:
     """Rows of the table."""
     async with backend.make():  # the image, the zygote
         pass
-    rows = {name: f"{value:.2f} ms" for name, value in (await latencies(backend)).items()}
+    found = {"floor: a byte to another process here, and back": await asyncio.to_thread(floor)}
+    rows = {name: f"{value:.2f} ms" for name, value in (found | await latencies(backend)).items()}
     rows[f"{ENVIRONMENTS} environments x {COMMANDS} commands under load"] = await under_load(backend)
     return rows | await outputs(backend) | await trees(backend, source, files)
 
